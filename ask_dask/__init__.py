@@ -1,0 +1,1 @@
+"""Learning with asymmetric kernels, out of core and distributed, on dask and zarr."""

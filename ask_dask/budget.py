@@ -1,0 +1,131 @@
+"""Bytes -> rows per chunk, rows per shard: pure arithmetic, the plan that is checked before any work.
+
+Everything here counts bytes of arrays that are alive at the same time; nothing allocates.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ask_dask.errors import BudgetError
+
+BLOCK_ROWS = 2048
+"""Rows of one kernel block: float32 products are summed over no more rows than this (float64 across blocks)."""
+
+CHUNK_BYTES = 4 << 20
+SHARD_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Named byte counts that are alive together.
+
+    >>> Plan({"moments": 3 << 20, "blocks": 1 << 20}).total >> 20
+    4
+    """
+
+    parts: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        """Sum of the parts, in bytes."""
+        return sum(self.parts.values())
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {size(count)}" for name, count in self.parts.items())
+
+
+def size(count: float) -> str:
+    """Bytes for people.
+
+    >>> size(3 << 30)
+    '3.0 GiB'
+    """
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"
+
+
+def chunk_rows(row_bytes: int) -> int:
+    """Rows of one zarr chunk (unit of reading): about 4 MiB, a multiple of the kernel block's rows.
+
+    >>> chunk_rows(52 * 4)
+    18432
+    """
+    return max(1, CHUNK_BYTES // (row_bytes * BLOCK_ROWS)) * BLOCK_ROWS
+
+
+def shard_rows(row_bytes: int) -> int:
+    """Rows of one shard (unit of work, retry and checkpoint): about 64 MiB, a whole number of chunks.
+
+    >>> shard_rows(52 * 4) % chunk_rows(52 * 4)
+    0
+    """
+    chunk = chunk_rows(row_bytes)
+    return max(1, SHARD_BYTES // (row_bytes * chunk)) * chunk
+
+
+def moments_plan(
+    n_landmarks: int,
+    n_folds: int,
+    n_outputs: int,
+    row_bytes: int,
+    itemsize: int,
+    workers: int,
+    symmetric: bool,
+) -> Plan:
+    """Memory of the pass that turns rows into per-fold moments, all workers together.
+
+    Each worker holds a shard of rows, two kernel blocks and its own moments; up to two finished partial
+    sums per worker wait to be added.
+    """
+    m, sides = n_landmarks, 1 if symmetric else 2
+    moments = n_folds * sides * (m * m + m * (1 + n_outputs)) * 8
+    return Plan(
+        {
+            "moments": 3 * workers * moments,
+            "kernel blocks": workers * 3 * BLOCK_ROWS * m * itemsize,
+            "rows": workers * 2 * shard_rows(row_bytes) * row_bytes,
+        }
+    )
+
+
+def check(plan: Callable[[int], Plan], wanted: int, budget: int, name: str) -> Plan:
+    """The plan for `wanted`, or a refusal that names the largest value that fits.
+
+    Parameters
+    ----------
+    plan : callable
+        value -> Plan, increasing in the value.
+    wanted : int
+        The value asked for.
+    budget : int
+        Bytes.
+    name : str
+        What the value is called where the user set it.
+
+    Raises
+    ------
+    BudgetError
+        When the plan does not fit.
+
+    Examples
+    --------
+    >>> check(lambda m: Plan({"gram": 8 * m * m}), 1000, 1 << 20, "n_landmarks")
+    Traceback (most recent call last):
+    ask_dask.errors.BudgetError: n_landmarks=1000 needs 7.6 MiB (gram 7.6 MiB) and the memory budget is 1.0 MiB: \
+use n_landmarks=362 or less, or a budget of 7.6 MiB.
+    """
+    planned = plan(wanted)
+    if planned.total <= budget:
+        return planned
+    low, high = 0, wanted
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if plan(middle).total <= budget else (low, middle)
+    advice = f"use {name}={low} or less, or" if low else "use"
+    raise BudgetError(
+        f"{name}={wanted} needs {size(planned.total)} ({planned}) and the memory budget is {size(budget)}: "
+        f"{advice} a budget of {size(planned.total)}."
+    )

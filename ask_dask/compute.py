@@ -1,0 +1,205 @@
+"""Run lists of dask tasks on whichever scheduler is current, with progress, an estimate and memory measured.
+
+Local threads (the default), `dask.config.set(scheduler="processes")` and a distributed Client all do.
+"""
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import dask
+import psutil
+from dask.callbacks import Callback
+from dask.delayed import Delayed
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from threadpoolctl import threadpool_limits
+
+log = logging.getLogger("ask_dask")
+
+
+def run(tasks: Sequence[Delayed], label: str, unit: str = "shards") -> list[Any]:
+    """Compute the tasks together and return their results in order; progress is shown inside `progress_shown`."""
+    if not tasks:
+        return []
+    with _progress(label, len(tasks), unit) as advance:
+        client = _client()
+        return _run_distributed(client, tasks, advance) if client else _run_local(tasks, advance)
+
+
+def tree_sum(parts: Sequence[Delayed], fan_in: int = 4) -> Delayed:
+    """The sum of the parts as a tree of small additions, so that few partial sums are alive at once."""
+    while len(parts) > 1:
+        parts = [dask.delayed(_sum, pure=False)(*parts[i : i + fan_in]) for i in range(0, len(parts), fan_in)]
+    return parts[0]
+
+
+def _sum(first: Any, *rest: Any) -> Any:
+    for part in rest:
+        first = first + part
+    return first
+
+
+def run_sum(parts: Sequence[Delayed], label: str, unit: str = "shards") -> Any:
+    """The sum of the parts (anything with +), added in a tree; progress counts the parts."""
+    total = tree_sum(parts)
+    with _progress(label, len(parts), unit) as advance:
+        client = _client()
+        if client:
+            return _run_distributed(client, [total], advance, watched=parts)[0]
+        return _run_local([total], advance, watched=parts)[0]
+
+
+def _client() -> Any:
+    owner = getattr(dask.base.get_scheduler(), "__self__", None)
+    return owner if hasattr(owner, "submit") and hasattr(owner, "scheduler_info") else None
+
+
+def _run_local(tasks: Sequence[Delayed], advance: Callable[[], None], watched: Sequence[Delayed] = ()) -> list[Any]:
+    keys = {task.key for task in watched or tasks}
+
+    def done(key: Any, *_: Any) -> None:
+        if key in keys:
+            advance()
+
+    with Callback(posttask=done), one_blas_thread():
+        return list(dask.compute(*tasks, optimize_graph=False))
+
+
+def _run_distributed(
+    client: Any, tasks: Sequence[Delayed], advance: Callable[[], None], watched: Sequence[Delayed] = ()
+) -> list[Any]:
+    from distributed import as_completed
+
+    futures = client.compute(list(tasks), optimize_graph=False)
+    if not watched:
+        for _ in as_completed(futures, raise_errors=False):
+            advance()
+    return client.gather(futures)
+
+
+class _OneBlasThread:
+    """Counts the tasks inside, so that the limit is set by the first and lifted by the last of a process."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._limits = threading.Lock(), 0, None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._limits = threadpool_limits(1, user_api="blas")
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if self._inside == 0:
+                    self._limits.restore_original_limits()  # type: ignore[attr-defined]
+
+
+one_blas_thread = _OneBlasThread()
+"""Context for work that runs one task per core: BLAS threads times dask threads would fight over the cores."""
+
+
+_shown = False
+
+
+@contextmanager
+def progress_shown(shown: bool = True) -> Iterator[None]:
+    """Show progress on stderr inside: a bar in a terminal, plain lines elsewhere."""
+    global _shown  # noqa: PLW0603
+    before, _shown = _shown, shown
+    try:
+        yield
+    finally:
+        _shown = before
+
+
+@contextmanager
+def _progress(label: str, total: int, unit: str) -> Iterator[Callable[[], None]]:
+    started = time.monotonic()
+    if not _shown:
+        yield lambda: None
+    elif sys.stderr.isatty():
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} " + unit),
+                   TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())  # fmt: skip
+        with Progress(*columns, console=Console(stderr=True)) as bar:
+            task = bar.add_task(label, total=total)
+            yield lambda: bar.advance(task)
+    else:
+        with _Lines(label, total, unit) as lines:
+            yield lines.advance
+    log.debug("%s: %d %s in %.2f s", label, total, unit, time.monotonic() - started)
+
+
+class _Lines:
+    """A plain line at the start, at most every ten seconds, and at the end."""
+
+    def __init__(self, label: str, total: int, unit: str) -> None:
+        self.label, self.total, self.unit = label, total, unit
+        self.done, self.started, self.said = 0, time.monotonic(), time.monotonic()
+        self.lock = threading.Lock()
+
+    def __enter__(self) -> "_Lines":
+        return self
+
+    def advance(self) -> None:
+        with self.lock:
+            self.done += 1
+            now = time.monotonic()
+            if now - self.said < 10 or self.done == self.total:
+                return
+            self.said, taken = now, now - self.started
+        left = taken / self.done * (self.total - self.done)
+        print(f"{self.label}: {self.done}/{self.total} {self.unit}, {taken:.0f} s, about {left:.0f} s left",
+              file=sys.stderr, flush=True)  # fmt: skip
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        end = "stopped" if kind else "done"
+        print(f"{self.label}: {end}, {self.total} {self.unit}, {time.monotonic() - self.started:.1f} s",
+              file=sys.stderr, flush=True)  # fmt: skip
+
+
+@contextmanager
+def measured(steps: list[dict[str, Any]], name: str) -> Iterator[None]:
+    """Append {"step", "seconds", "peak_bytes"} of the block to `steps`.
+
+    The peak is the largest resident memory of this process and its children together, sampled every 50 ms.
+    """
+    peak, stop = [_resident()], threading.Event()
+
+    def sample() -> None:
+        while not stop.wait(0.05):
+            peak[0] = max(peak[0], _resident())
+
+    sampler, started = threading.Thread(target=sample, daemon=True), time.monotonic()
+    sampler.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        sampler.join()
+        steps.append(
+            {
+                "step": name,
+                "seconds": round(time.monotonic() - started, 3),
+                "peak_bytes": max(peak[0], _resident()),
+            }
+        )
+
+
+def _resident() -> int:
+    me = psutil.Process()
+    total = me.memory_info().rss
+    for child in me.children(recursive=True):
+        try:
+            total += child.memory_info().rss
+        except psutil.Error:
+            continue
+    return total
