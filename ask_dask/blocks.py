@@ -1,0 +1,161 @@
+"""C = K[:, J] and R = K[I, :] as lazily evaluated row blocks: the walk over shards of rows that everything shares.
+
+An input (NumPy, SciPy sparse, dask, zarr) becomes a list of shards, each one delayed block of a few ten thousand
+rows; a task works on one whole shard, in blocks of `budget.BLOCK_ROWS` rows.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+import zarr
+from dask.delayed import Delayed
+
+from ask_dask import budget, compute, store
+from ask_dask.errors import InputError
+from ask_dask.kernels.base import Block, LandmarkKernel
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Rows start..stop of an input, as a delayed block."""
+
+    start: int
+    stop: int
+    block: Delayed
+
+
+def shards(X: Any, rows: int | None = None) -> list[Shard]:
+    """Cut an input into shards.
+
+    Parameters
+    ----------
+    X : ndarray, scipy.sparse, dask array or zarr array, shape (N, d)
+    rows : int, optional
+        Rows per shard; by default about 64 MiB of rows, and for zarr a whole number of its shards.
+
+    Examples
+    --------
+    >>> [(s.start, s.stop) for s in shards(np.zeros((5, 2)), rows=2)]
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    rows = rows or _default_rows(X)
+    if isinstance(X, da.Array):
+        X = X.rechunk({0: rows, 1: -1})
+        stops = np.cumsum(X.chunks[0])
+        return [
+            Shard(int(stop - size), int(stop), block)
+            for stop, size, block in zip(stops, X.chunks[0], X.to_delayed(optimize_graph=True).ravel(), strict=True)
+        ]
+    bounds = [(start, min(start + rows, X.shape[0])) for start in range(0, X.shape[0], rows)]
+    if isinstance(X, zarr.Array):
+        load = dask.delayed(store.read, pure=False)
+        return [Shard(start, stop, load(X, start, stop)) for start, stop in bounds]
+    return [Shard(start, stop, _constant(X[start:stop])) for start, stop in bounds]
+
+
+def _default_rows(X: Any) -> int:
+    row_bytes = X.shape[1] * X.dtype.itemsize
+    if sp.issparse(X):
+        row_bytes = max(1, (X.nnz * (X.dtype.itemsize + 4)) // max(X.shape[0], 1))
+    rows = budget.shard_rows(row_bytes)
+    if isinstance(X, zarr.Array):
+        own = (X.shards or X.chunks)[0]
+        rows = max(1, rows // own) * own
+    return rows
+
+
+def _constant(value: Any) -> Delayed:
+    return dask.delayed(value, traverse=False, pure=False)
+
+
+def map_rows(X: Any, function: Callable[..., np.ndarray], n_columns: int, label: str, *args: Any) -> Any:
+    """`function(block, *args)` of every row: (N, n_columns), a lazy dask array for dask and zarr, else an ndarray.
+
+    `function` must give each row alone, since the blocks it sees depend on the chunking.
+    """
+    if isinstance(X, zarr.Array):
+        X = da.from_array(X, chunks=(_default_rows(X), -1), name=False, inline_array=True)
+    dtype = np.result_type(X.dtype, np.float32)
+    if isinstance(X, da.Array):
+        X = X.rechunk({1: -1})
+        return X.map_blocks(
+            function, *args, dtype=dtype, chunks=(X.chunks[0], (n_columns,)), meta=np.empty((0, 0), dtype)
+        )
+    task = dask.delayed(function, pure=False)
+    parts = compute.run([task(shard.block, *args) for shard in shards(X)], label)
+    return np.concatenate(parts) if parts else np.empty((0, n_columns), dtype)
+
+
+def take_rows(X: Any, rows: np.ndarray) -> Block:
+    """Rows of an input in the order asked, as a plain block: one task per shard that holds any of them."""
+    if isinstance(X, np.ndarray) or sp.issparse(X):
+        return X[rows]
+    order = np.argsort(rows, kind="stable")
+    ordered = rows[order]
+    task, parts = dask.delayed(_take, pure=False), []
+    for shard in shards(X):
+        first, last = np.searchsorted(ordered, (shard.start, shard.stop))
+        if first < last:
+            parts.append(task(shard.block, ordered[first:last] - shard.start))
+    taken = compute.run(parts, "landmarks")
+    stacked = sp.vstack(taken, format="csr") if sp.issparse(taken[0]) else np.concatenate(taken)
+    return stacked[np.argsort(order)]
+
+
+def _take(block: Block, rows: np.ndarray) -> Block:
+    return block[rows]
+
+
+def row_blocks(block: Block, rows: int = budget.BLOCK_ROWS) -> Iterator[slice]:
+    """Slices that cut a shard's rows into kernel blocks.
+
+    >>> [s.stop for s in row_blocks(np.zeros((5, 1)), 2)]
+    [2, 4, 5]
+    """
+    n = block.shape[0]
+    for start in range(0, n, rows):
+        yield slice(start, min(start + rows, n))
+
+
+def require_finite(block: Block, first_row: int) -> None:
+    """Raise InputError naming the row and column of the first NaN or infinity in a block of rows."""
+    values = block.data if sp.issparse(block) else block
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum(dtype=np.float64)):
+            return
+    bad = np.argwhere(~np.isfinite(block.toarray() if sp.issparse(block) else block))
+    if len(bad):
+        row, column = bad[0]
+        found = "NaN" if np.isnan(block[row, column]) else "infinity"
+        raise InputError(
+            f"Input X contains {found}, first in row {first_row + row}, column {column}: impute or remove such rows."
+        )
+
+
+def discriminants(
+    block: Block, kernel: LandmarkKernel, source: np.ndarray, target: np.ndarray, intercepts: np.ndarray
+) -> np.ndarray:
+    """f_s and f_t of a block of rows side by side.
+
+    Parameters
+    ----------
+    block : (n, d)
+    source, target : (|J|, q) and (|I|, q) float64
+        Coefficients of k(x, z_j) in f_s and of k(x_i, x) in f_t.
+    intercepts : (2, q)
+
+    Returns
+    -------
+    (n, 2 q) array: f_s then f_t
+    """
+    out = np.empty((block.shape[0], 2 * source.shape[1]), np.result_type(block.dtype, np.float32))
+    with compute.one_blas_thread():
+        for rows in row_blocks(block):
+            C, R = kernel.both(block[rows])
+            out[rows] = np.hstack([C @ source + intercepts[0], R @ target + intercepts[1]])
+    return out

@@ -1,0 +1,212 @@
+"""The two interfaces: a Kernel is a formula, a LandmarkKernel is that formula at chosen landmarks.
+
+A data-normalised kernel such as SNE depends on all targets; its LandmarkKernel carries what it needs of them, so
+that every block of rows is computed alone.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from ask_dask.errors import InputError
+
+Block = Any
+"""Rows of X: an ndarray or scipy.sparse CSR matrix, shape (n, d)."""
+
+
+class LandmarkKernel(Protocol):
+    """A kernel at row landmarks x_i, i in I, and column landmarks z_j, j in J."""
+
+    def both(self, X: Block) -> tuple[np.ndarray, np.ndarray]:
+        """C = k(X, Z_J) and R' = k(X_I, X)', both (n, m); the same array where the kernel is symmetric and I = J."""
+
+    def source(self, X: Block) -> np.ndarray:
+        """C alone: X in the source role, shape (n, |J|)."""
+
+    def target(self, X: Block) -> np.ndarray:
+        """R' alone: X in the target role, shape (n, |I|)."""
+
+    def prefix(self, n: int) -> "LandmarkKernel":
+        """The same kernel at the first n row and n column landmarks; normalisers stay those of all landmarks."""
+
+
+class Kernel:
+    """A kernel function on blocks of points, with `+`, `*` and scaling."""
+
+    symmetric: ClassVar[bool] = True
+    """k(x, z) = k(z, x) for all x, z: then one Gram matrix serves both roles."""
+    needs_targets: bool = False
+    """Evaluating it at landmarks needs every training point (an exact normaliser)."""
+
+    def __call__(self, X: Block, Z: Block) -> np.ndarray:
+        """Kernel block with X in the source and Z in the target role, shape (n, m), in the dtype of X."""
+        raise NotImplementedError(f"{type(self).__name__} does not define k(X, Z).")
+
+    def at(self, rows: Block, columns: Block, n_targets: int, targets: Block | None = None) -> LandmarkKernel:
+        """The kernel at landmarks.
+
+        Parameters
+        ----------
+        rows, columns : (n, d) and (m, d) blocks
+            Row landmarks X_I (sources) and column landmarks Z_J (targets); one object where I = J.
+        n_targets : int
+            Number M of training targets that the column landmarks stand for.
+        targets : (M, d) block, optional
+            All training targets, where `needs_targets`.
+        """
+        return _Pointwise(self, rows, columns)
+
+    def __add__(self, other: Any) -> "Kernel":
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: Any) -> "Kernel":
+        if isinstance(other, Kernel):
+            return Product(self, other)
+        return Scaled(float(other), self) if isinstance(other, int | float) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values from which `kernel_from_dict` makes an equal kernel."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        values = {name: v.to_dict() if isinstance(v, Kernel) else v for name, v in values.items()}
+        return {"name": type(self).__name__, **values}
+
+
+def kernel_from_dict(spec: dict[str, Any]) -> Kernel:
+    """The kernel that `Kernel.to_dict` described.
+
+    Raises
+    ------
+    InputError
+        Unknown kernel name or parameters.
+    """
+    known = {cls.__name__: cls for cls in _subclasses(Kernel) if not cls.__name__.startswith("_")}
+    values = dict(spec)
+    name = values.pop("name", None)
+    if name not in known:
+        raise InputError(f"There is no kernel named {name!r}: use one of {', '.join(sorted(known))}.")
+    values = {key: kernel_from_dict(v) if isinstance(v, dict) else v for key, v in values.items()}
+    try:
+        return known[name](**values)
+    except TypeError as error:
+        allowed = ", ".join(field.name for field in fields(known[name])) or "none"
+        raise InputError(f"Kernel {name} has no such parameters ({error}): it takes {allowed}.") from error
+
+
+def _subclasses(cls: type) -> list[Any]:
+    children: list[Any] = cls.__subclasses__()
+    return children + [found for child in children for found in _subclasses(child)]
+
+
+def require_positive(kernel: Any, **values: float) -> None:
+    """Raise InputError for a kernel parameter that is not a finite number above zero."""
+    for name, value in values.items():
+        if not (isinstance(value, int | float | np.number) and np.isfinite(value) and value > 0):
+            raise InputError(f"{type(kernel).__name__}: {name} is {value!r} and must be a number above 0.")
+
+
+@dataclass(frozen=True)
+class _Pointwise:
+    """A kernel of x and z alone, at landmarks."""
+
+    kernel: Kernel
+    rows: Block
+    columns: Block
+
+    def both(self, X: Block) -> tuple[np.ndarray, np.ndarray]:
+        C = self.source(X)
+        return C, C if self.kernel.symmetric and self.rows is self.columns else self.target(X)
+
+    def source(self, X: Block) -> np.ndarray:
+        return self.kernel(X, self.columns)
+
+    def target(self, X: Block) -> np.ndarray:
+        return self.kernel(X, self.rows) if self.kernel.symmetric else self.kernel(self.rows, X).T
+
+    def prefix(self, n: int) -> "_Pointwise":
+        rows = self.rows[:n]
+        return _Pointwise(self.kernel, rows, rows if self.rows is self.columns else self.columns[:n])
+
+
+@dataclass(frozen=True)
+class Scaled(Kernel):
+    """factor * k(x, z)."""
+
+    factor: float
+    kernel: Kernel
+
+    def __post_init__(self) -> None:
+        require_positive(self, factor=self.factor)
+
+    @property
+    def symmetric(self) -> bool:  # type: ignore[override]
+        return self.kernel.symmetric
+
+    @property
+    def needs_targets(self) -> bool:  # type: ignore[override]
+        return self.kernel.needs_targets
+
+    def __call__(self, X: Block, Z: Block) -> np.ndarray:
+        return self.factor * self.kernel(X, Z)
+
+    def at(self, rows: Block, columns: Block, n_targets: int, targets: Block | None = None) -> LandmarkKernel:
+        return _Mapped(partial(np.multiply, self.factor), self.kernel.at(rows, columns, n_targets, targets))
+
+
+@dataclass(frozen=True)
+class _Pair(Kernel):
+    left: Kernel
+    right: Kernel
+    _join: ClassVar[Callable]
+
+    @property
+    def symmetric(self) -> bool:  # type: ignore[override]
+        return self.left.symmetric and self.right.symmetric
+
+    @property
+    def needs_targets(self) -> bool:  # type: ignore[override]
+        return self.left.needs_targets or self.right.needs_targets
+
+    def __call__(self, X: Block, Z: Block) -> np.ndarray:
+        return type(self)._join(self.left(X, Z), self.right(X, Z))
+
+    def at(self, rows: Block, columns: Block, n_targets: int, targets: Block | None = None) -> LandmarkKernel:
+        parts = [kernel.at(rows, columns, n_targets, targets) for kernel in (self.left, self.right)]
+        return _Mapped(type(self)._join, *parts)
+
+
+class Sum(_Pair):
+    """k1(x, z) + k2(x, z)."""
+
+    _join = staticmethod(np.add)
+
+
+class Product(_Pair):
+    """k1(x, z) * k2(x, z)."""
+
+    _join = staticmethod(np.multiply)
+
+
+class _Mapped:
+    """An elementwise function of one or two LandmarkKernels."""
+
+    def __init__(self, function: Callable, *parts: LandmarkKernel) -> None:
+        self.function, self.parts = function, parts
+
+    def both(self, X: Block) -> tuple[np.ndarray, np.ndarray]:
+        pairs = [part.both(X) for part in self.parts]
+        C = self.function(*(C for C, _ in pairs))
+        return C, C if all(C is R for C, R in pairs) else self.function(*(R for _, R in pairs))
+
+    def source(self, X: Block) -> np.ndarray:
+        return self.function(*(part.source(X) for part in self.parts))
+
+    def target(self, X: Block) -> np.ndarray:
+        return self.function(*(part.target(X) for part in self.parts))
+
+    def prefix(self, n: int) -> "_Mapped":
+        return _Mapped(self.function, *(part.prefix(n) for part in self.parts))

@@ -1,0 +1,148 @@
+"""Kernels normalised over the data, asymmetric: SNE and Student-t.
+
+k(x, z) = e(x, z) / D(x) with D(x) = sum of e(x, z') over the training targets z'. At landmarks D is either exact
+(`normaliser="exact"`, every target, O(N M) work) or estimated from the column landmarks, (M/m) sum_j e(x, z_j).
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ask_dask.budget import BLOCK_ROWS
+from ask_dask.errors import InputError
+from ask_dask.kernels.base import Block, Kernel, LandmarkKernel, require_positive
+from ask_dask.kernels.pointwise import negative_sqdist
+
+Normaliser = Literal["landmarks", "exact"]
+
+
+class _Normalised(Kernel):
+    symmetric: ClassVar[bool] = False
+    normaliser: Normaliser
+
+    def affinity(self, X: Block, Z: Block) -> tuple[np.ndarray, np.ndarray]:
+        """E (n, m) and log-scales t (n,): e(x_i, z_j) = exp(t_i) E_ij, with E of a size that float can hold."""
+        raise NotImplementedError
+
+    def __post_init__(self) -> None:
+        if self.normaliser not in ("landmarks", "exact"):
+            raise InputError(
+                f"{type(self).__name__}: normaliser is {self.normaliser!r} and must be 'landmarks' or 'exact'."
+            )
+
+    @property
+    def needs_targets(self) -> bool:  # type: ignore[override]
+        return self.normaliser == "exact"
+
+    def __call__(self, X: Block, Z: Block) -> np.ndarray:
+        """k(X, Z) with Z as the targets that the normaliser sums over."""
+        E, _ = self.affinity(X, Z)
+        E /= E.sum(1, keepdims=True)
+        return E
+
+    def at(self, rows: Block, columns: Block, n_targets: int, targets: Block | None = None) -> LandmarkKernel:
+        if self.needs_targets and targets is None:
+            raise InputError(f"{type(self).__name__}(normaliser='exact') needs all training targets.")
+        bound = _AtLandmarks(self, rows, columns, targets if self.needs_targets else None, n_targets)
+        return replace(bound, log_normaliser_rows=bound.log_normaliser(rows), n_rows=rows.shape[0])
+
+
+@dataclass(frozen=True)
+class SNE(_Normalised):
+    """exp(-|x - z|^2 / bandwidth^2) / sum over the targets z' of exp(-|x - z'|^2 / bandwidth^2).
+
+    Computed as a softmax, so that a point far from every target does not give 0/0. He et al., Learning with
+    Asymmetric Kernels, section 4.3.
+
+    >>> SNE(bandwidth=1.0)(np.array([[1e6]]), np.array([[0.0], [1.0]])).round(3)
+    array([[0., 1.]])
+    """
+
+    bandwidth: float = 1.0
+    normaliser: Normaliser = "landmarks"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(self, bandwidth=self.bandwidth)
+
+    def affinity(self, X: Block, Z: Block) -> tuple[np.ndarray, np.ndarray]:
+        E = negative_sqdist(X, Z, self.bandwidth**-2)
+        largest = E.max(1)
+        E -= largest[:, None]
+        return np.exp(E, out=E), largest
+
+
+@dataclass(frozen=True)
+class StudentT(_Normalised):
+    """(1 + |x - z|^2)^-1 / sum over the targets z' of (1 + |x - z'|^2)^-1.
+
+    He et al., Learning with Asymmetric Kernels, section 4.3, the T kernel.
+
+    >>> StudentT()(np.array([[0.0]]), np.array([[0.0], [1.0]])).round(4)
+    array([[0.6667, 0.3333]])
+    """
+
+    normaliser: Normaliser = "landmarks"
+
+    def affinity(self, X: Block, Z: Block) -> tuple[np.ndarray, np.ndarray]:
+        E = negative_sqdist(X, Z, 1.0)
+        np.subtract(1, E, out=E)
+        return np.divide(1, E, out=E), np.zeros(len(E), E.dtype)
+
+
+@dataclass(frozen=True)
+class _AtLandmarks:
+    kernel: _Normalised
+    rows: Block
+    columns: Block
+    targets: Block | None
+    """All training targets for an exact normaliser, else None."""
+    n_targets: int
+    log_normaliser_rows: np.ndarray | None = None
+    n_rows: int = 0
+    n_columns: int | None = None
+
+    def log_normaliser(self, X: Block) -> np.ndarray:
+        """log D(x) for each row of X, shape (n,)."""
+        if self.targets is None:
+            return self._estimate(*self.kernel.affinity(X, self.columns))
+        parts = []
+        for start in range(0, self.targets.shape[0], BLOCK_ROWS):
+            E, scale = self.kernel.affinity(X, self.targets[start : start + BLOCK_ROWS])
+            parts.append(scale + np.log(E.sum(1)))
+        return np.logaddexp.reduce(parts)
+
+    def _estimate(self, E: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        weight = self.n_targets / self.columns.shape[0]
+        return scale + np.log(E.sum(1)) + np.asarray(np.log(weight), E.dtype)
+
+    def both(self, X: Block) -> tuple[np.ndarray, np.ndarray]:
+        if self.rows is not self.columns:
+            return self.source(X), self.target(X)
+        C, E, scale = self._source(X)  # one exponential serves both roles where I = J
+        E = E[:, : self.n_rows]
+        E *= np.exp(scale)[:, None]
+        E *= np.exp(-self._rows_normaliser())
+        return C, E
+
+    def source(self, X: Block) -> np.ndarray:
+        return self._source(X)[0]
+
+    def _source(self, X: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        E, scale = self.kernel.affinity(X, self.columns)
+        log_norm = self._estimate(E, scale) if self.targets is None else self.log_normaliser(X)
+        return E[:, : self.n_columns] * np.exp(scale - log_norm)[:, None], E, scale
+
+    def target(self, X: Block) -> np.ndarray:
+        E, scale = self.kernel.affinity(X, self.rows[: self.n_rows])
+        E *= np.exp(scale)[:, None]
+        E *= np.exp(-self._rows_normaliser())
+        return E
+
+    def _rows_normaliser(self) -> np.ndarray:
+        assert self.log_normaliser_rows is not None  # set by Kernel.at
+        return self.log_normaliser_rows[: self.n_rows]
+
+    def prefix(self, n: int) -> "_AtLandmarks":
+        return replace(self, n_rows=min(n, self.rows.shape[0]), n_columns=n)

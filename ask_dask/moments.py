@@ -1,0 +1,122 @@
+"""One pass over the kernel blocks -> sufficient statistics, per fold; add, subtract, and cut to nested landmarks.
+
+Everything is kept in landmark coordinates (Grams of C and R', not of the features made from them), so that moments of
+the first p landmarks are sub-matrices, and the training moments of a fold are the total minus that fold.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from scipy.linalg.blas import dsyrk, ssyrk
+
+from ask_dask import blocks, compute
+from ask_dask.kernels.base import Block, LandmarkKernel
+
+
+@dataclass(frozen=True)
+class Side:
+    """Moments of one role's kernel columns (C for the source, R' for the target)."""
+
+    sums: np.ndarray
+    """(F, m)"""
+    gram: np.ndarray
+    """(F, m, m)"""
+    cross: np.ndarray
+    """(F, m, q), products with Y"""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Counts, sums, Grams and cross products over rows, kept per fold (float64).
+
+    F folds, m landmarks, q outputs. A symmetric kernel with I = J has one side that serves both roles: one Gram is
+    computed and kept.
+    """
+
+    count: np.ndarray
+    """(F,) rows"""
+    sum_y: np.ndarray
+    """(F, q)"""
+    sides: tuple[Side, ...]
+    """(source, target), or one for both roles"""
+
+    def __add__(self, other: "Moments") -> "Moments":
+        return self._with(np.add, other)
+
+    def __sub__(self, other: "Moments") -> "Moments":
+        return self._with(np.subtract, other)
+
+    def _with(self, function: Any, *others: "Moments") -> "Moments":
+        each = (self, *others)
+        sides = tuple(_each(function, *parts) for parts in zip(*(m.sides for m in each), strict=True))
+        return Moments(function(*(m.count for m in each)), function(*(m.sum_y for m in each)), sides)
+
+    def fold(self, f: int) -> "Moments":
+        """The moments of one fold, shapes (1, ...)."""
+        return self._with(lambda a: a[f : f + 1])
+
+    def total(self) -> "Moments":
+        """Over all folds, shapes (1, ...)."""
+        return self._with(lambda a: a.sum(0, keepdims=True))
+
+    def prefix(self, n: int) -> "Moments":
+        """Of the first n row and column landmarks."""
+        sides = tuple(Side(s.sums[:, :n], s.gram[:, :n, :n], s.cross[:, :n]) for s in self.sides)
+        return Moments(self.count, self.sum_y, sides)
+
+
+def _each(function: Any, *sides: Side) -> Side:
+    return Side(*(function(*(getattr(side, field.name) for side in sides)) for field in fields(Side)))
+
+
+def of_rows(
+    X: Block, Y: np.ndarray, folds: np.ndarray, kernel: LandmarkKernel, n_folds: int, first_row: int = 0
+) -> Moments:
+    """Moments of one shard of rows.
+
+    Rows are taken fold by fold, so that each product goes to one fold. Products are summed in the kernel's own
+    precision inside a block and in float64 across blocks.
+
+    Parameters
+    ----------
+    X : (n, d) block
+    Y : (n, q) array
+    folds : (n,) integer array, values 0 .. n_folds - 1
+    first_row : int
+        Row number of X[0] in the input, for messages.
+    """
+    blocks.require_finite(X, first_row)
+    order = np.argsort(folds, kind="stable")
+    X, Y, edges = X[order], Y[order].astype(np.float64), np.searchsorted(folds[order], np.arange(n_folds + 1))
+    with compute.one_blas_thread():
+        C, R = kernel.both(X[:0])
+        sums = [_Sums(block.shape[1], Y.shape[1], n_folds, block.dtype) for block in ((C,) if C is R else (C, R))]
+        for f in range(n_folds):
+            fold = slice(edges[f], edges[f + 1])
+            for rows in blocks.row_blocks(X[fold]):
+                for side, block in zip(sums, kernel.both(X[fold][rows]), strict=False):
+                    side.add(f, block, Y[fold][rows])
+    sum_y = np.stack([Y[edges[f] : edges[f + 1]].sum(0) for f in range(n_folds)])
+    return Moments(np.diff(edges).astype(np.float64), sum_y, tuple(s.side() for s in sums))
+
+
+class _Sums:
+    """A Side under construction: Grams by SYRK, which fills one triangle, mirrored at the end."""
+
+    def __init__(self, m: int, q: int, n_folds: int, dtype: Any) -> None:
+        self.sums, self.gram, self.cross = np.zeros((n_folds, m)), np.zeros((n_folds, m, m)), np.zeros((n_folds, m, q))
+        self.syrk = ssyrk if dtype == np.float32 else dsyrk
+        self.product = np.zeros((m, m), dtype, order="F")
+
+    def add(self, f: int, block: np.ndarray, Y: np.ndarray) -> None:
+        block = np.ascontiguousarray(block)
+        self.gram[f] += self.syrk(1.0, block.T, c=self.product, beta=0.0, overwrite_c=1).T
+        products = np.column_stack([np.ones(len(Y)), Y]).astype(block.dtype).T @ block
+        self.sums[f] += products[0]
+        self.cross[f] += products[1:].T
+
+    def side(self) -> Side:
+        for f in range(len(self.gram)):
+            self.gram[f] += np.tril(self.gram[f], -1).T
+        return Side(self.sums, self.gram, self.cross)

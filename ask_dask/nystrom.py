@@ -1,0 +1,69 @@
+"""C, W, R -> source and target feature maps of the asymmetric Nystrom approximation K = C W^+ R.
+
+W = P S Q'. With psi_s(x) = k(x, Z_J) Q S^-1/2 and psi_t(z) = k(X_I, z)' P S^-1/2 the products psi_s(x)'psi_t(z) are the
+entries of C W^+ R, which is K itself when every point is a landmark. (Tao, Tonin et al., Learning in Feature Spaces via
+Coupled Covariances, section 3; He et al., Learning with Asymmetric Kernels.)
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import svd
+
+from ask_dask.errors import InputError
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """Matrices that turn kernel columns at landmarks into features: psi_s = C source, psi_t = R' target.
+
+    Attributes
+    ----------
+    source : (m, r) float64, Q S^-1/2
+    target : (n, r) float64, P S^-1/2
+    """
+
+    source: np.ndarray
+    target: np.ndarray
+
+
+def resolution(dtype: Any) -> float:
+    """The smallest relative singular value of W that kernel blocks of this dtype can resolve.
+
+    S^-1/2 amplifies the rounding of C and R, so float32 blocks need a far larger cut than float64 ones.
+
+    >>> resolution(np.float32) > 1e-7 > resolution(np.float64)
+    True
+    """
+    return 32 * float(np.finfo(dtype).eps)
+
+
+def feature_map(W: np.ndarray, rcond: float) -> FeatureMap:
+    """The feature maps of a core matrix.
+
+    Parameters
+    ----------
+    W : (n, m) array, K[I, J]
+    rcond : float
+        Singular values at or below rcond times the largest are dropped.
+
+    Raises
+    ------
+    InputError
+        W holds a NaN or infinity, or is zero.
+
+    Examples
+    --------
+    >>> W = np.array([[2.0, 0.0], [1.0, 1.0]])
+    >>> maps = feature_map(W, 1e-12)
+    >>> np.allclose(W @ maps.source @ (W.T @ maps.target).T, W)
+    True
+    """
+    W = np.asarray(W, np.float64)
+    if not np.isfinite(W).all() or not W.any():
+        raise InputError("The kernel is NaN, infinite or zero at every pair of landmarks: check its bandwidth.")
+    P, S, Qt = svd(W, full_matrices=False)
+    kept = S > rcond * S[0]
+    root = np.sqrt(S[kept])
+    return FeatureMap(Qt[kept].T / root, P[:, kept] / root)

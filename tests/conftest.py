@@ -1,0 +1,37 @@
+"""Where the real data are, and the oracle beside them."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+DATA = Path(os.environ.get("ASK_DASK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+
+
+@pytest.fixture(scope="session")
+def data():
+    """The folder of real data sets."""
+    if not DATA.is_dir():
+        pytest.skip(f"the real data are not at {DATA}; set ASK_DASK_DATA to their folder")
+    return DATA
+
+
+@pytest.fixture(scope="session")
+def reference(data):
+    """The folder of the dense reference implementations, beside the data."""
+    folder = data.parent / "reference"
+    if not folder.is_dir():
+        pytest.skip(f"the reference implementations are not at {folder}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def oracle(reference):
+    """The dense reference implementations, as a module."""
+    sys.path.insert(0, str(reference))
+    try:
+        import oracle
+    finally:
+        sys.path.pop(0)
+    return oracle

@@ -1,0 +1,116 @@
+"""Moments, feature maps and solves against the dense oracle."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ask_dask import moments, nystrom
+from ask_dask.kernels import RBF, SNE, StudentT
+from ask_dask.solve import LandmarkSystem, resonance
+
+rng = np.random.default_rng(5)
+X = rng.normal(size=(60, 4))
+SNE_KERNEL = SNE(1.5)
+Y = np.where(X[:, :1] * X[:, 1:2] + 0.3 * rng.normal(size=(60, 1)) > 0, 1.0, -1.0)
+
+
+def system(X, Y, rows, columns, kernel=SNE_KERNEL, rcond=1e-12):
+    shared = rows is columns
+    rows, columns = X[rows], X[columns]
+    at = kernel.at(rows, rows if shared else columns, len(X), X)
+    found = moments.of_rows(X, Y, np.zeros(len(X), int), at, 1)
+    return at, LandmarkSystem(found, nystrom.feature_map(at.source(rows), rcond), rcond)
+
+
+def decisions(at, solution, X):
+    C, R = at.both(X)
+    return C @ solution.source + solution.intercepts[0], R @ solution.target + solution.intercepts[1]
+
+
+@pytest.mark.parametrize("gamma", [0.5, 30.0])
+def test_all_points_as_landmarks_equal_the_golden_dual(reference, gamma):
+    gold = np.load(reference / "golden.npz")
+    everything = np.arange(60)
+    at, solver = system(gold["X"], gold["y"][:, None], everything, everything)
+    f_source, f_target = decisions(at, solver.solve(gamma), gold["Xnew"])
+    np.testing.assert_allclose(f_source, gold[f"fs_{gamma}"], atol=1e-8)
+    np.testing.assert_allclose(f_target, gold[f"ft_{gamma}"], atol=1e-8)
+
+
+def test_separate_row_and_column_landmarks_equal_the_golden_primal(reference):
+    gold = np.load(reference / "golden.npz")
+    at, solver = system(gold["X"], gold["y"][:, None], gold["I"], gold["J"], SNE(1.5, "exact"))
+    np.testing.assert_allclose(decisions(at, solver.solve(4.0), gold["X"])[0], gold["primal_f"], atol=1e-8)
+    np.testing.assert_allclose(solver.singular_values, gold["sigma"], atol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", [SNE(1.5), StudentT(), RBF(1.5)], ids=repr)
+@pytest.mark.parametrize("treatment", [{}, {"damping": 0.5}, {"ridge": 1.5}])
+def test_solution_equals_the_oracle(oracle, kernel, treatment):
+    landmarks = rng.permutation(60)[:25]
+    several = np.hstack([Y, rng.normal(size=(60, 2))])
+    at, solver = system(X, several, landmarks, landmarks, kernel)
+    C, R = at.both(X)
+    Ps, Pt = oracle.landmark_features(C, at.source(X[landmarks]), R.T)
+    if "ridge" in treatment:
+        w, v, b1, b2 = oracle.askls_primal(Ps, Pt, several, 4.0, **treatment)
+    else:
+        _, [(w, v, b1, b2)] = oracle.askls_path(Ps, Pt, several, [4.0], **treatment)
+    f_source, f_target = decisions(at, solver.solve(4.0, **treatment), X)
+    np.testing.assert_allclose(f_source, Ps @ w + b1, atol=1e-8)
+    np.testing.assert_allclose(f_target, Pt @ v + b2, atol=1e-8)
+
+
+def test_symmetric_kernel_gives_one_discriminant():
+    """Proposition 2 of He et al.: the LS-SVM."""
+    everything = np.arange(60)
+    at, solver = system(X, Y, everything, everything, RBF(1.5))
+    f_source, f_target = decisions(at, solver.solve(2.0), X)
+    np.testing.assert_allclose(f_source, f_target, atol=1e-8)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 2**31), st.integers(1, 4), st.integers(1, 59))
+def test_moments_do_not_depend_on_where_rows_are_cut(seed, n_folds, cut):
+    random = np.random.default_rng(seed)
+    folds, at = random.integers(0, n_folds, 60), SNE(1.5).at(*2 * [X[:10]], 60)
+    whole = moments.of_rows(X, Y, folds, at, n_folds)
+    parts = [moments.of_rows(X[s], Y[s], folds[s], at, n_folds) for s in (slice(0, cut), slice(cut, 60))]
+    for one, two in zip(flat(whole), flat(parts[0] + parts[1]), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-12)
+    for one, two in zip(flat(whole.total() - whole.fold(0)), flat(moments.of_rows(
+        X[folds != 0], Y[folds != 0], np.zeros((folds != 0).sum(), int), at, 1)), strict=True):  # fmt: skip
+        np.testing.assert_allclose(one, two, rtol=1e-10, atol=1e-10)
+    for one, two in zip(flat(whole.prefix(4)), flat(moments.of_rows(X, Y, folds, at.prefix(4), n_folds)), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-12)
+
+
+def flat(found):
+    return [found.count, found.sum_y, *(a for side in found.sides for a in (side.sums, side.gram, side.cross))]
+
+
+def test_duplicated_rows_give_a_finite_answer():
+    twice = np.vstack([X[:20], X[:20], X[:20]])
+    everything = np.arange(60)
+    at, solver = system(twice, Y, everything, everything, rcond=1e-10)
+    f_source, f_target = decisions(at, solver.solve(4.0), X)
+    assert np.isfinite(f_source).all() and np.isfinite(f_target).all()
+
+
+def test_resonance_is_measured_and_cured():
+    landmarks = np.arange(0, 60, 2)
+    at, solver = system(X, Y, landmarks, landmarks)
+    gamma = 1 / solver.singular_values[3]
+    at_it = solver.solve(gamma)
+    assert at_it.condition_number > 1e12
+    found = resonance(solver.singular_values, gamma, 0.0, at_it.condition_number)
+    assert found.gap < 1e-12 and found.sigma == pytest.approx(solver.singular_values[3])
+    assert f"{found.safe_gamma:.4g}" in found.warning
+    safe = resonance(solver.singular_values, found.safe_gamma, 0.0, 1.0)
+    assert safe.gap > 0.05 and safe.warning is None
+    for treatment in ({"damping": 0.1}, {"ridge": 1.5}):
+        assert solver.solve(gamma, **treatment).condition_number < 1e6
+        assert resonance(solver.singular_values, gamma, condition=1.0, **{"damping": 0.0} | treatment).warning is None
+    f_source, _ = decisions(at, at_it, X)
+    assert np.isfinite(f_source).all()
