@@ -6,6 +6,7 @@ rows; a task works on one whole shard, in blocks of `budget.BLOCK_ROWS` rows.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import dask
@@ -73,8 +74,8 @@ def _constant(value: Any) -> Delayed:
     return dask.delayed(value, traverse=False, pure=False)
 
 
-def map_rows(X: Any, function: Callable[..., np.ndarray], n_columns: int, label: str, *args: Any) -> Any:
-    """`function(block, *args)` of every row: (N, n_columns), a lazy dask array for dask and zarr, else an ndarray.
+def map_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int, label: str) -> Any:
+    """`function(block)` of every row: (N, n_columns), a lazy dask array for dask and zarr, else an ndarray.
 
     `function` must give each row alone, since the blocks it sees depend on the chunking.
     """
@@ -83,12 +84,16 @@ def map_rows(X: Any, function: Callable[..., np.ndarray], n_columns: int, label:
     dtype = np.result_type(X.dtype, np.float32)
     if isinstance(X, da.Array):
         X = X.rechunk({1: -1})
-        return X.map_blocks(
-            function, *args, dtype=dtype, chunks=(X.chunks[0], (n_columns,)), meta=np.empty((0, 0), dtype)
-        )
+        chunks, meta = (X.chunks[0], (n_columns,)), np.empty((0, 0), dtype)
+        return X.map_blocks(partial(_located, function=function), dtype=dtype, chunks=chunks, meta=meta)
     task = dask.delayed(function, pure=False)
-    parts = compute.run([task(shard.block, *args) for shard in shards(X)], label)
+    parts = compute.run([task(shard.block) for shard in shards(X)], label)
     return np.concatenate(parts) if parts else np.empty((0, n_columns), dtype)
+
+
+def _located(block: Block, function: Callable[[Block], np.ndarray], block_info: Any = None) -> np.ndarray:
+    require_finite(block, block_info[0]["array-location"][0][0])
+    return function(block)
 
 
 def take_rows(X: Any, rows: np.ndarray) -> Block:
@@ -122,8 +127,11 @@ def row_blocks(block: Block, rows: int = budget.BLOCK_ROWS) -> Iterator[slice]:
         yield slice(start, min(start + rows, n))
 
 
-def require_finite(block: Block, first_row: int) -> None:
-    """Raise InputError naming the row and column of the first NaN or infinity in a block of rows."""
+def require_finite(block: Block, rows: int | np.ndarray) -> None:
+    """Raise InputError naming the row and column of the first NaN or infinity in a block.
+
+    `rows` holds the row numbers of the block in the input, or is the first of consecutive ones.
+    """
     values = block.data if sp.issparse(block) else block
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum(dtype=np.float64)):
@@ -132,8 +140,9 @@ def require_finite(block: Block, first_row: int) -> None:
     if len(bad):
         row, column = bad[0]
         found = "NaN" if np.isnan(block[row, column]) else "infinity"
+        number = rows[row] if isinstance(rows, np.ndarray) else rows + row
         raise InputError(
-            f"Input X contains {found}, first in row {first_row + row}, column {column}: impute or remove such rows."
+            f"Input X contains {found}, first in row {number}, column {column}: impute or remove such rows."
         )
 
 

@@ -15,6 +15,7 @@ import dask
 import psutil
 from dask.callbacks import Callback
 from dask.delayed import Delayed
+from dask.system import CPU_COUNT
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from threadpoolctl import threadpool_limits
@@ -22,11 +23,17 @@ from threadpoolctl import threadpool_limits
 log = logging.getLogger("ask_dask")
 
 
-def run(tasks: Sequence[Delayed], label: str, unit: str = "shards") -> list[Any]:
-    """Compute the tasks together and return their results in order; progress is shown inside `progress_shown`."""
+def run(tasks: Sequence[Delayed], label: str, unit: str = "shards", local: bool = False) -> list[Any]:
+    """Compute the tasks together and return their results in order; progress is shown inside `progress_shown`.
+
+    `local` keeps them in threads of this process whatever the scheduler, for small work on large arguments.
+    """
     if not tasks:
         return []
     with _progress(label, len(tasks), unit) as advance:
+        if local:
+            with dask.config.set(scheduler="threads"):
+                return _run_local(tasks, advance)
         client = _client()
         return _run_distributed(client, tasks, advance) if client else _run_local(tasks, advance)
 
@@ -52,6 +59,21 @@ def run_sum(parts: Sequence[Delayed], label: str, unit: str = "shards") -> Any:
         if client:
             return _run_distributed(client, [total], advance, watched=parts)[0]
         return _run_local([total], advance, watched=parts)[0]
+
+
+def workers() -> int:
+    """Tasks that run at the same time under the current scheduler."""
+    client = _client()
+    if client:
+        return max(1, sum(client.nthreads().values()))
+    return dask.config.get("num_workers", None) or CPU_COUNT
+
+
+def machine_memory() -> int:
+    """Bytes of memory that this process may use (cgroup limits counted)."""
+    from distributed.system import MEMORY_LIMIT
+
+    return MEMORY_LIMIT
 
 
 def _client() -> Any:

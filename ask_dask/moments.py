@@ -70,9 +70,7 @@ def _each(function: Any, *sides: Side) -> Side:
     return Side(*(function(*(getattr(side, field.name) for side in sides)) for field in fields(Side)))
 
 
-def of_rows(
-    X: Block, Y: np.ndarray, folds: np.ndarray, kernel: LandmarkKernel, n_folds: int, first_row: int = 0
-) -> Moments:
+def of_rows(X: Block, Y: np.ndarray, folds: np.ndarray, kernel: LandmarkKernel, n_folds: int) -> Moments:
     """Moments of one shard of rows.
 
     Rows are taken fold by fold, so that each product goes to one fold. Products are summed in the kernel's own
@@ -83,10 +81,7 @@ def of_rows(
     X : (n, d) block
     Y : (n, q) array
     folds : (n,) integer array, values 0 .. n_folds - 1
-    first_row : int
-        Row number of X[0] in the input, for messages.
     """
-    blocks.require_finite(X, first_row)
     order = np.argsort(folds, kind="stable")
     X, Y, edges = X[order], Y[order].astype(np.float64), np.searchsorted(folds[order], np.arange(n_folds + 1))
     with compute.one_blas_thread():

@@ -20,7 +20,7 @@ def system(X, Y, rows, columns, kernel=SNE_KERNEL, rcond=1e-12):
     rows, columns = X[rows], X[columns]
     at = kernel.at(rows, rows if shared else columns, len(X), X)
     found = moments.of_rows(X, Y, np.zeros(len(X), int), at, 1)
-    return at, LandmarkSystem(found, nystrom.feature_map(at.source(rows), rcond), rcond)
+    return at, LandmarkSystem(found, nystrom.feature_map(at.source(rows), rcond))
 
 
 def decisions(at, solution, X):

@@ -1,19 +1,28 @@
-"""AsK-LS on landmarks from moments: every gamma after one decomposition.
+"""AsK-LS on landmarks from moments: every gamma after one decomposition, and no inverse of a small number.
 
 He et al., Learning with Asymmetric Kernels, eq. (5), in the feature maps of `nystrom`. With A, B the centred Grams of
 psi_s, psi_t and r_s, r_t their centred products with Y:
 
     (gamma A + ridge I) w + v = gamma r_s,    w + (gamma B + ridge I) v = gamma r_t
 
-ridge = 0 is the paper's saddle point. Then with A = Ls Ls', B = Lt Lt', Ls'Lt = E Sigma F' it splits into modes
-[1/gamma sigma; sigma 1/gamma], so one decomposition serves all gammas.
+ridge = 0 is the paper's saddle point. With A = L L' and L'B L = E Sigma^2 E', sigma are the singular values of the
+centred kernel, and the saddle point splits into modes with eigenvalues mu = 1/gamma +- sigma. A function h of mu
+(1/mu, or mu / (mu^2 + damping)) acts as alpha(sigma^2) = (h(t + sigma) + h(t - sigma)) / 2 on the vector's own role and
+as sigma beta(sigma^2), beta = (h(t + sigma) - h(t - sigma)) / (2 sigma), on the other one, t = 1/gamma. Writing
+alpha = alpha_0 + sigma^2 alpha_1 and beta = beta_0 + sigma^2 beta_1, every sigma^2 turns into a product with B:
+
+    v = alpha_0 r_s + L E (alpha_1 E'L'B r_s + beta E'L' r_t)
+    w = alpha_0 r_t + B (beta_0 r_s + L E (beta_1 E'L'B r_s + alpha_1 E'L' r_t))
+
+so that directions that A or B hardly has (small singular values of the core matrix) do no harm.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from scipy.linalg import eigh, solve, svd
+from scipy.linalg import eigh, solve
 
 from ask_dask.moments import Moments, Side
 from ask_dask.nystrom import FeatureMap
@@ -33,6 +42,12 @@ class Solution:
     """Of the system as solved."""
 
 
+def mean_solution(parts: Sequence[Solution]) -> Solution:
+    """The mean of several solutions at the same landmarks: its discriminants are the mean of theirs."""
+    means = {name: np.mean([getattr(part, name) for part in parts], 0) for name in ("source", "target", "intercepts")}
+    return Solution(**means, condition_number=max(part.condition_number for part in parts))
+
+
 @dataclass(frozen=True)
 class _Centred:
     """Centred moments of one role's features: mean (r,), Gram (r, r), product with Y (r, q)."""
@@ -50,8 +65,6 @@ class LandmarkSystem:
     moments : Moments
         Of the training rows, shapes (1, ...), at the landmarks of `maps`.
     maps : FeatureMap
-    rcond : float
-        Directions of A and B with variance at or below rcond times the largest are dropped.
 
     Attributes
     ----------
@@ -59,16 +72,18 @@ class LandmarkSystem:
         Of the centred approximate kernel (I - 11'/N) C W^+ R (I - 11'/N).
     """
 
-    def __init__(self, moments: Moments, maps: FeatureMap, rcond: float) -> None:
+    def __init__(self, moments: Moments, maps: FeatureMap) -> None:
         self.maps, n = maps, moments.count[0]
         self.mean_y = moments.sum_y[0] / n
         self.s = _centred(moments.sides[0], maps.source, n, self.mean_y)
         self.t = _centred(moments.sides[-1], maps.target, n, self.mean_y)
-        Ls, inverse_s = _root(self.s.gram, rcond)
-        Lt, inverse_t = _root(self.t.gram, rcond)
-        E, self.singular_values, Ft = svd(Ls.T @ Lt, full_matrices=False)
-        self._to_w, self._to_v = Lt @ Ft.T, Ls @ E
-        self._u_y, self._v_y = E.T @ (inverse_s.T @ self.s.cross), Ft @ (inverse_t.T @ self.t.cross)
+        values, vectors = eigh(self.s.gram)
+        root = vectors * np.sqrt(np.maximum(values, 0))
+        squares, E = eigh(root.T @ self.t.gram @ root)
+        self._squares = np.maximum(squares[::-1], 0)
+        self.singular_values = np.sqrt(self._squares)
+        self._modes = root @ E[:, ::-1]
+        self._from_s, self._from_t = self._modes.T @ (self.t.gram @ self.s.cross), self._modes.T @ self.t.cross
 
     def solve(self, gamma: float, damping: float = 0.0, ridge: float = 0.0) -> Solution:
         """The solution at one gamma.
@@ -80,7 +95,7 @@ class LandmarkSystem:
         ridge : float
             0 for the saddle point; at 1 or more the primal is convex and no resonance exists.
         """
-        w, v, condition = self._primal(gamma, ridge) if ridge else self._modes(gamma, damping)
+        w, v, condition = self._primal(gamma, ridge) if ridge else self._saddle(gamma, damping)
         intercepts = np.stack([self.mean_y - self.s.mean @ w, self.mean_y - self.t.mean @ v])
         return Solution(self.maps.source @ w, self.maps.target @ v, intercepts, condition)
 
@@ -88,41 +103,51 @@ class LandmarkSystem:
         """The solutions at every gamma."""
         return [self.solve(gamma, damping, ridge) for gamma in gammas]
 
-    def _modes(self, gamma: float, damping: float) -> tuple[np.ndarray, np.ndarray, float]:
-        plus, minus = 1 / gamma + self.singular_values, 1 / gamma - self.singular_values
-        half_sum = _inverse(plus, damping)[:, None] * (self._u_y + self._v_y) / 2
-        half_difference = _inverse(minus, damping)[:, None] * (self._u_y - self._v_y) / 2
-        sizes = np.sqrt(np.concatenate([plus, minus]) ** 2 + damping)
+    def _saddle(self, gamma: float, damping: float) -> tuple[np.ndarray, np.ndarray, float]:
+        t, sigma = 1 / gamma, self.singular_values
+        plus, minus = _inverse(t + sigma, damping), _inverse(t - sigma, damping)
+        alpha_0, beta_0 = t / (t**2 + damping), (damping - t**2) / (t**2 + damping) ** 2
+        alpha_1 = _divide((plus + minus) / 2 - alpha_0, self._squares)[:, None]
+        beta = _divide((plus - minus) / 2, sigma, otherwise=beta_0)[:, None]
+        beta_1 = _divide(beta[:, 0] - beta_0, self._squares)[:, None]
+        v = alpha_0 * self.s.cross + self._modes @ (alpha_1 * self._from_s + beta * self._from_t)
+        inner = beta_0 * self.s.cross + self._modes @ (beta_1 * self._from_s + alpha_1 * self._from_t)
+        sizes = np.sqrt(np.concatenate([t + sigma, t - sigma]) ** 2 + damping)
         condition = np.inf if not sizes.all() else float(sizes.max() / sizes.min())
-        return self._to_w @ (half_sum - half_difference), self._to_v @ (half_sum + half_difference), condition
+        return alpha_0 * self.t.cross + self.t.gram @ inner, v, condition
 
     def _primal(self, gamma: float, ridge: float) -> tuple[np.ndarray, np.ndarray, float]:
-        identity = np.eye(len(self.s.gram))
-        M = np.block(
-            [[gamma * self.s.gram + ridge * identity, identity], [identity, gamma * self.t.gram + ridge * identity]]
-        )
+        """The coupled system on the joint range of A and B: outside it the right-hand side is 0, and so w and v."""
+        U = self._joint_range
+        A, B = U.T @ self.s.gram @ U, U.T @ self.t.gram @ U
+        identity = np.eye(len(A))
+        M = np.block([[gamma * A + ridge * identity, identity], [identity, gamma * B + ridge * identity]])
         sizes = np.abs(np.linalg.eigvalsh(M))
         condition = np.inf if not sizes.all() else float(sizes.max() / sizes.min())
-        found = solve(M, gamma * np.vstack([self.s.cross, self.t.cross]), assume_a="sym")
-        return found[: len(identity)], found[len(identity) :], condition
+        found = solve(M, gamma * np.vstack([U.T @ self.s.cross, U.T @ self.t.cross]), assume_a="sym")
+        return U @ found[: len(A)], U @ found[len(A) :], condition
+
+    @cached_property
+    def _joint_range(self) -> np.ndarray:
+        traces = (np.trace(gram) or 1.0 for gram in (self.s.gram, self.t.gram))
+        values, vectors = eigh(
+            sum(gram / trace for gram, trace in zip((self.s.gram, self.t.gram), traces, strict=True))
+        )
+        return vectors[:, values > 1e-12 * max(values[-1], 0)]
 
 
 def _inverse(eigenvalues: np.ndarray, damping: float) -> np.ndarray:
     """1/mu, or mu / (mu^2 + damping); an eigenvalue of exactly 0 has the pseudo-inverse's 0."""
-    squares = eigenvalues**2 + damping
-    return np.divide(eigenvalues, squares, out=np.zeros_like(eigenvalues), where=squares > 0)
+    return _divide(eigenvalues, eigenvalues**2 + damping)
+
+
+def _divide(a: np.ndarray, b: np.ndarray, otherwise: float = 0.0) -> np.ndarray:
+    """a / b where b is not 0."""
+    return np.divide(a, b, out=np.full_like(b, otherwise), where=b > 0)
 
 
 def _centred(side: Side, transform: np.ndarray, n: float, mean_y: np.ndarray) -> _Centred:
     mean = side.sums[0] / n
-    gram = side.gram[0] - n * np.outer(mean, mean)
+    gram = transform.T @ (side.gram[0] - n * np.outer(mean, mean)) @ transform
     cross = side.cross[0] - n * np.outer(mean, mean_y)
-    return _Centred(transform.T @ mean, transform.T @ gram @ transform, transform.T @ cross)
-
-
-def _root(gram: np.ndarray, rcond: float) -> tuple[np.ndarray, np.ndarray]:
-    """L with L L' = gram on its range, and L's pseudo-inverse transposed."""
-    values, vectors = eigh((gram + gram.T) / 2)
-    kept = values > rcond * max(values[-1], 0)
-    vectors, root = vectors[:, kept], np.sqrt(values[kept])
-    return vectors * root, vectors / root
+    return _Centred(transform.T @ mean, (gram + gram.T) / 2, transform.T @ cross)

@@ -30,8 +30,15 @@ class Resonance:
     """One sentence when the gap is too small and nothing was done, else None."""
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON values."""
-        return asdict(self) | {"nearest": list(self.nearest)}
+        """JSON values; an infinite condition number is the text "inf"."""
+        condition = self.condition_number if np.isfinite(self.condition_number) else "inf"
+        return asdict(self) | {"nearest": list(self.nearest), "condition_number": condition}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Resonance":
+        """The Resonance that `to_dict` described."""
+        parsed = {"nearest": tuple(values["nearest"]), "condition_number": float(values["condition_number"])}
+        return cls(**(values | parsed))
 
 
 def resonance(sigma: np.ndarray, gamma: float, damping: float, condition: float, ridge: float = 0.0) -> Resonance:

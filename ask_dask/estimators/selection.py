@@ -1,0 +1,146 @@
+"""Held-out scores of every (gamma, landmark count) pair from the moments and one prediction pass; no refit.
+
+The models of all folds come from the one pass's moments; this pass gives each scored row its discriminants from the
+models that have not seen its label. Landmarks and landmark-estimated normalisers are shared among folds (they use
+no labels).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dask
+import numpy as np
+
+from ask_dask import blocks, compute, score
+from ask_dask.estimators.merge import Merger
+from ask_dask.kernels.base import Block, LandmarkKernel
+from ask_dask.solve import Solution
+
+METRICS = ("auroc", "log_loss", "accuracy", "f1_micro", "f1_macro")
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Out-of-fold discriminants of the scored rows.
+
+    Attributes
+    ----------
+    rows : (n,) int64
+        Their row numbers.
+    f : (n, pairs, 2 q)
+        f_s then f_t for each (landmark count, gamma) pair.
+    """
+
+    rows: np.ndarray
+    f: np.ndarray
+
+
+def sampled_rows(n_rows: int, n_sampled: int, seed: int) -> np.ndarray:
+    """All rows, or a seeded uniform sample of them, in increasing order."""
+    if n_sampled >= n_rows:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng([seed, 1]).choice(n_rows, n_sampled, replace=False))
+
+
+def predict_held_out(
+    X: Any, kernel: LandmarkKernel, solutions: Sequence[Sequence[Solution]], folds: np.ndarray, rows: np.ndarray
+) -> HeldOut:
+    """One pass that predicts each scored row with the models trained without its fold.
+
+    Parameters
+    ----------
+    solutions : per fold, per pair
+    folds : (N,)
+    rows : (n,) increasing row numbers to score
+    """
+    source, target, intercepts = (
+        np.stack([np.concatenate([_padded(getattr(s, name), width) for s in fold], axis=-1) for fold in solutions])
+        for name, width in _widths(solutions)
+    )
+    shared = dask.delayed((kernel, source, target, intercepts), traverse=False, pure=False)
+    task, parts = dask.delayed(_shard, pure=False), []
+    for shard in blocks.shards(X):
+        here = rows[slice(*np.searchsorted(rows, (shard.start, shard.stop)))]
+        if len(here):
+            parts.append(task(shard.block, here - shard.start, folds[here], shared))
+    f = np.concatenate(compute.run(parts, "held-out scores"))
+    pairs = len(solutions[0])
+    return HeldOut(rows, f.reshape(len(rows), 2, pairs, -1).swapaxes(1, 2).reshape(len(rows), pairs, -1))
+
+
+def _widths(solutions: Sequence[Sequence[Solution]]) -> list[tuple[str, int]]:
+    return [
+        ("source", max(len(s.source) for s in solutions[0])),
+        ("target", max(len(s.target) for s in solutions[0])),
+        ("intercepts", 2),
+    ]
+
+
+def _padded(coefficients: np.ndarray, width: int) -> np.ndarray:
+    """Zeros for the landmarks that a smaller nested model does not use."""
+    return np.pad(coefficients, ((0, width - len(coefficients)), (0, 0)))
+
+
+def _shard(block: Block, rows: np.ndarray, folds: np.ndarray, shared: tuple[Any, ...]) -> np.ndarray:
+    kernel, source, target, intercepts = shared
+    out = np.empty((len(rows), 2 * source.shape[2]), np.result_type(block.dtype, np.float32))
+    for fold in np.unique(folds):
+        here = np.flatnonzero(folds == fold)
+        out[here] = blocks.discriminants(block[rows[here]], kernel, source[fold], target[fold], intercepts[fold])
+    return out
+
+
+def evaluate(
+    held_out: HeldOut, codes: np.ndarray, folds: np.ndarray, n_folds: int, merge: str
+) -> list[list[dict[str, float | None]]]:
+    """Metrics of each pair on each fold; the merger that scores a fold is fitted on the other folds."""
+    labels, fold_of = codes[held_out.rows], folds[held_out.rows]
+    task = dask.delayed(_evaluate_fold, pure=False)
+    n_pairs = held_out.f.shape[1]
+    jobs = [task(held_out.f[:, p], labels, fold_of == f, merge) for p in range(n_pairs) for f in range(n_folds)]
+    found = compute.run(jobs, "scoring gammas and landmark counts", "models", local=True)
+    return [found[p * n_folds : (p + 1) * n_folds] for p in range(n_pairs)]
+
+
+def _evaluate_fold(f: np.ndarray, labels: np.ndarray, test: np.ndarray, merge: str) -> dict[str, float | None]:
+    if not test.any():
+        return dict.fromkeys(METRICS)
+    merger = Merger.fit(merge, f[~test], labels[~test])
+    return score.metrics(labels[test], merger.score(f[test]), merger.probability(f[test]))
+
+
+def cross_fitted(f: np.ndarray, labels: np.ndarray, fold_of: np.ndarray, merge: str) -> tuple[np.ndarray, np.ndarray]:
+    """Merged scores (n, q) and probabilities (n, n_classes) of one pair, each fold's from a merger of the others."""
+    scores, probabilities = np.empty((len(f), f.shape[1] // 2)), []
+    order = []
+    for fold in np.unique(fold_of):
+        test = fold_of == fold
+        merger = Merger.fit(merge, f[~test], labels[~test])
+        scores[test] = merger.score(f[test])
+        probabilities.append(merger.probability(f[test]))
+        order.append(np.flatnonzero(test))
+    return scores, np.concatenate(probabilities)[np.argsort(np.concatenate(order))]
+
+
+def cv_results(
+    pairs: Sequence[tuple[int, float]], metrics: list[list[dict[str, float | None]]], scoring: str
+) -> dict[str, np.ndarray]:
+    """Scores of every pair in the form of scikit-learn's `cv_results_`."""
+    results: dict[str, np.ndarray] = {
+        "param_n_landmarks": np.array([n for n, _ in pairs]),
+        "param_gamma": np.array([gamma for _, gamma in pairs]),
+    }
+    for name in METRICS:
+        values = np.array([[np.nan if m[name] is None else m[name] for m in folds] for folds in metrics], float)
+        known = ~np.isnan(values).all(1)
+        for f in range(values.shape[1]):
+            results[f"split{f}_test_{name}"] = values[:, f]
+        for word, function in (("mean", np.nanmean), ("std", np.nanstd)):
+            results[f"{word}_test_{name}"] = np.full(len(pairs), np.nan)
+            results[f"{word}_test_{name}"][known] = function(values[known], axis=1)
+    mean = results[f"mean_test_{scoring}"] * (-1 if scoring == "log_loss" else 1)
+    order = np.argsort(np.where(np.isnan(mean), np.inf, -mean), kind="stable")
+    results["rank_test_score"] = np.empty(len(pairs), int)
+    results["rank_test_score"][order] = np.arange(1, len(pairs) + 1)
+    return results

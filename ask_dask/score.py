@@ -1,0 +1,353 @@
+"""Metrics over blocks of rows: sufficient statistics that are added, so that the rows are read once and never kept.
+
+A block of rows gives a `Scores`; their sum, in any order and however the rows were cut, gives the metrics of all rows.
+Counts are exact. The AUROC is exact up to LIMIT distinct scores; above, scores are binned and the error is bounded.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dask
+import numpy as np
+import zarr
+
+from ask_dask import compute, store
+from ask_dask.errors import InputError, StoreError
+
+LIMIT = 1 << 21
+"""Most distinct scores that are kept (24 bytes each), shared among the classes; above it scores are binned."""
+
+BINS = 20
+"""Equal-width bins of the predicted probability, for the calibration curve."""
+
+BLOCK = 1 << 20
+"""Rows of a stored shard that are held in memory at the same time."""
+
+_SIGN = np.uint64(1 << 63)
+
+
+@dataclass(frozen=True, eq=False)
+class RankCounts:
+    """How many negative and positive rows have each score: all that an AUROC and a ROC curve need.
+
+    Attributes
+    ----------
+    keys : (k,) uint64, increasing
+        Scores as sortable integers, without their `shift` lowest bits.
+    counts : (2, k) int64
+        Negative and positive rows.
+    shift : int
+        The smallest that leaves no more than `limit` keys. A union needs at least the shift of its parts, so the
+        counts of a sum do not depend on the order or the cuts of the addition.
+    limit : int
+
+    Examples
+    --------
+    >>> ranks = RankCounts.of(np.array([0.1, 0.5, 0.5, 0.9]), np.array([False, True, False, True]))
+    >>> ranks.auroc()
+    (0.875, 0.0)
+    """
+
+    keys: np.ndarray
+    counts: np.ndarray
+    shift: int
+    limit: int
+
+    @classmethod
+    def of(cls, score: np.ndarray, positive: np.ndarray, limit: int = LIMIT) -> "RankCounts":
+        """Counts of a block: score (n,) float and positive (n,) bool."""
+        bits = (np.asarray(score, np.float64) + 0.0).view(np.uint64)  # + 0.0 makes one zero of two
+        keys = np.where(bits & _SIGN, ~bits, bits | _SIGN)
+        return _ranked(keys, np.stack([~positive, positive]).astype(np.int64), 0, limit)
+
+    def __add__(self, other: "RankCounts") -> "RankCounts":
+        shift = max(self.shift, other.shift)
+        keys = np.concatenate([part.keys >> np.uint64(shift - part.shift) for part in (self, other)])
+        return _ranked(keys, np.concatenate([self.counts, other.counts], axis=1), shift, self.limit)
+
+    def auroc(self) -> tuple[float | None, float | None]:
+        """Area under the ROC curve, ties counted half, and a bound of its error; (None, None) without both classes."""
+        negative, positive = self.counts
+        pairs = float(negative.sum()) * float(positive.sum())
+        if not pairs:
+            return None, None
+        twice = int((positive * (2 * np.cumsum(negative) - negative)).sum())  # integers: exact, whatever the order
+        unsure = float(negative.astype(float) @ positive) / 2 if self.shift else 0.0
+        return twice / 2 / pairs, unsure / pairs
+
+    def roc(self, points: int = 500) -> tuple[np.ndarray, np.ndarray]:
+        """False and true positive rates, from (0, 0) to (1, 1), at no more than `points` thresholds."""
+        above = np.cumsum(np.pad(self.counts[:, ::-1], ((0, 0), (1, 0))), axis=1)
+        fpr, tpr = above / above[:, -1:]
+        # Even steps along the curve, not along the thresholds: steep and flat parts are drawn equally well.
+        kept = np.unique(np.searchsorted(fpr + tpr, np.linspace(0, 2, points)))
+        return fpr[kept], tpr[kept]
+
+
+def _ranked(keys: np.ndarray, counts: np.ndarray, shift: int, limit: int) -> RankCounts:
+    """Equal keys added up, and as many low bits dropped as the limit asks."""
+    order = np.argsort(keys, kind="stable")  # merges two sorted runs in linear time
+    keys, counts = keys[order], counts[:, order]
+    drop = bisect_left(range(63 - shift), True, key=lambda bits: len(_starts(keys >> np.uint64(bits))) <= limit)
+    keys = keys >> np.uint64(drop)
+    starts = _starts(keys)
+    counts = np.add.reduceat(counts, starts, axis=1) if len(starts) else counts
+    return RankCounts(keys[starts], counts, shift + drop, limit)
+
+
+def _starts(keys: np.ndarray) -> np.ndarray:
+    """Where each run of equal keys starts."""
+    return np.flatnonzero(np.concatenate([np.ones(min(1, len(keys)), bool), keys[1:] != keys[:-1]]))
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Sufficient statistics of a block of scored rows; add those of two blocks with `+`.
+
+    Attributes
+    ----------
+    confusion : (n_classes, n_classes) int64
+        Rows by true class and by predicted class (the most probable one).
+    log_loss : float
+        Sum over the rows.
+    ranks : tuple of RankCounts
+        One for the second of two classes, or one against the rest for each of more.
+    bins : (n_classes, 3, BINS) float64
+        For each class and bin of its probability: sum of the probability, rows, rows of the class.
+
+    Examples
+    --------
+    >>> p = np.array([0.2, 0.6, 0.9])
+    >>> block = Scores.of(np.array([0, 1, 1]), p, np.c_[1 - p, p], 2)
+    >>> summary(block + block, ["no", "yes"])["auroc"]
+    1.0
+    """
+
+    confusion: np.ndarray
+    log_loss: float
+    ranks: tuple[RankCounts, ...]
+    bins: np.ndarray
+
+    @classmethod
+    def of(cls, codes: np.ndarray, score: np.ndarray, probability: np.ndarray, n_classes: int) -> "Scores":
+        """Statistics of a block.
+
+        Parameters
+        ----------
+        codes : (n,) int
+            True classes, 0 to n_classes - 1.
+        score : (n,), (n, 1) or (n, n_classes) float
+            Larger for the second class (of two), or for each class.
+        probability : (n, n_classes) float
+
+        Raises
+        ------
+        InputError
+            Shapes that do not go together, a code that is no class, a NaN, or a probability outside 0..1.
+        """
+        codes, probability = np.asarray(codes, np.int64), np.asarray(probability)
+        score = np.asarray(score)[:, None] if np.ndim(score) == 1 else np.asarray(score)
+        _check(codes, score, probability, n_classes)
+        confusion = np.bincount(codes * n_classes + probability.argmax(axis=1), minlength=n_classes**2)
+        eps = np.finfo(probability.dtype).eps  # the clip of scikit-learn
+        chosen = np.clip(probability[np.arange(len(codes)), codes], eps, 1 - eps).astype(np.float64)
+        outputs = score.shape[1]
+        return cls(
+            confusion.reshape(n_classes, n_classes),
+            float(-np.log(chosen).sum()),
+            tuple(
+                RankCounts.of(score[:, j], codes == n_classes - outputs + j, LIMIT // outputs) for j in range(outputs)
+            ),
+            np.stack([_bins(probability[:, j].astype(np.float64), codes == j) for j in range(n_classes)]),
+        )
+
+    def __add__(self, other: "Scores") -> "Scores":
+        ranks = tuple(a + b for a, b in zip(self.ranks, other.ranks, strict=True))
+        log_loss = self.log_loss + other.log_loss
+        return Scores(self.confusion + other.confusion, log_loss, ranks, self.bins + other.bins)
+
+
+def _check(codes: np.ndarray, score: np.ndarray, probability: np.ndarray, n_classes: int) -> None:
+    n, outputs = len(codes), 1 if n_classes == 2 else n_classes
+    if n_classes < 2 or (codes.shape, score.shape, probability.shape) != ((n,), (n, outputs), (n, n_classes)):
+        raise InputError(
+            f"{n_classes} classes (two or more) need codes (n,), score (n, {outputs}), probability (n, {n_classes}); "
+            f"the shapes are {codes.shape}, {score.shape} and {probability.shape}."
+        )
+    for wrong, what in (
+        ((codes < 0) | (codes >= n_classes), f"class code outside 0..{n_classes - 1}"),
+        (np.isnan(score).any(axis=1), "score that is NaN"),
+        (~((probability >= 0) & (probability <= 1 + 1e-6)).all(axis=1), "probability outside 0..1"),
+    ):
+        if wrong.any():
+            raise InputError(f"Row {int(wrong.argmax())} of the block has a {what}: fit the model again.")
+
+
+def _bins(probability: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    place = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
+    return np.stack([np.bincount(place, weights, BINS) for weights in (probability, None, positive)]).astype(float)
+
+
+def summary(scores: Scores, classes: Sequence[Any]) -> dict[str, Any]:
+    """The metrics, ready for JSON; one that is undefined is None, and `reasons` says why.
+
+    Keys: n, classes, auroc (of two classes, or the mean of each against the rest), auroc_error (bound; 0 when exact),
+    auroc_by_class (one value for two classes), log_loss, accuracy, f1_micro, f1_macro (over the classes that occur or
+    are predicted), label_rates and mean_probability (in the order of classes), reasons ({metric: why}).
+    """
+    rows, predicted, right = scores.confusion.sum(axis=1), scores.confusion.sum(axis=0), scores.confusion.diagonal()
+    n, either = int(rows.sum()), rows + predicted > 0
+    areas, errors = zip(*(ranks.auroc() for ranks in scores.ranks), strict=True)
+    metrics = {
+        "log_loss": scores.log_loss / max(n, 1),
+        "accuracy": float(right.sum() / max(n, 1)),
+        "f1_micro": float(right.sum() / max(n, 1)),  # one label a row: a false positive is a false negative elsewhere
+        "f1_macro": float((2 * right / np.maximum(rows + predicted, 1)).sum() / max(either.sum(), 1)),
+    }
+    return {
+        "n": n,
+        "classes": list(classes),
+        "auroc": _mean(areas),
+        "auroc_error": _mean(errors),
+        "auroc_by_class": list(areas),
+        **(metrics if n else dict.fromkeys(metrics)),
+        "label_rates": (rows / max(n, 1)).tolist(),
+        "mean_probability": (scores.bins[:, 0].sum(axis=1) / max(n, 1)).tolist(),
+        "reasons": _reasons(areas, rows, classes) if n else dict.fromkeys(["auroc", *metrics], "there are no rows"),
+    }
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _reasons(areas: Sequence[float | None], rows: np.ndarray, classes: Sequence[Any]) -> dict[str, str]:
+    if all(area is None for area in areas):
+        return {"auroc": f"every row has the label {classes[int(rows.argmax())]}, and ranking needs two"}
+    absent = [str(name) for name, count in zip(classes, rows, strict=True) if not count]
+    return {"auroc": f"the mean leaves out classes without rows: {', '.join(absent)}"} if absent else {}
+
+
+def curves(scores: Scores, classes: Sequence[Any], points: int = 500) -> dict[str, Any]:
+    """ROC and calibration curves, ready for JSON: {"roc": {"fpr", "tpr"}, "calibration": {"mean_probability",
+    "fraction_positive", "count"}}; for more than two classes, each is a list of such with the `class` in them.
+
+    An undefined ROC curve has empty lists, and bins of the probability without rows are left out.
+    """
+    roc = [_roc(ranks, points) for ranks in scores.ranks]
+    calibration = [_calibration(*bins) for bins in scores.bins[-len(roc) :]]
+    if len(roc) == 1:
+        return {"roc": roc[0], "calibration": calibration[0]}
+    return {
+        name: [{"class": label} | curve for label, curve in zip(classes, found, strict=True)]
+        for name, found in (("roc", roc), ("calibration", calibration))
+    }
+
+
+def _roc(ranks: RankCounts, points: int) -> dict[str, list[float]]:
+    fpr, tpr = ranks.roc(points) if ranks.counts.any(axis=1).all() else (np.zeros(0), np.zeros(0))
+    return {"fpr": fpr.tolist(), "tpr": tpr.tolist()}
+
+
+def _calibration(total: np.ndarray, count: np.ndarray, positive: np.ndarray) -> dict[str, list[float]]:
+    total, count, positive = (values[count > 0] for values in (total, count, positive))
+    return {
+        "mean_probability": (total / count).tolist(),
+        "fraction_positive": (positive / count).tolist(),
+        "count": count.astype(int).tolist(),
+    }
+
+
+def score_predictions(predictions: zarr.Group, data: zarr.Group) -> dict[str, Any]:
+    """`summary` and `curves` of a predictions store against the labels of the dataset store it was made from.
+
+    Also in the result: `data` (the path of the dataset store) and `data_fingerprint`.
+
+    Raises
+    ------
+    InputError
+        The data has no labels, or no rows, or a label that the model does not know.
+    StoreError
+        The predictions were not made from this data, or have another number of rows.
+    """
+    place, source = (str(group.store_path).removeprefix("file://") for group in (predictions, data))
+    made_from, wanted = store.about(predictions).get("data_fingerprint"), store.about(data).get("fingerprint")
+    if "y" not in data:
+        raise InputError(f"{source} has no labels (no array y): score against data that was ingested with labels.")
+    if made_from != wanted:
+        raise StoreError(
+            f"{place} was made from data with fingerprint {made_from}, and {source} has {wanted}: "
+            "score against the data that was predicted, or predict this data."
+        )
+    arrays: list[Any] = [data["y"], predictions["score"], predictions["probability"]]
+    rows = {array.shape[0] for array in arrays}
+    if len(rows) > 1:
+        raise StoreError(f"{place} has {arrays[1].shape[0]} rows and {source} {arrays[0].shape[0]}: predict it again.")
+    n, step, classes = rows.pop(), (arrays[1].shards or arrays[1].chunks)[0], store.about(predictions)["classes"]
+    if not n:
+        raise InputError(f"{place} has no rows: there is nothing to score.")
+    task = dask.delayed(_score_rows, pure=False)
+    total = compute.run_sum([task(arrays, classes, a, min(a + step, n)) for a in range(0, n, step)], "score")
+    return {"data": source, "data_fingerprint": wanted} | summary(total, classes) | curves(total, classes)
+
+
+def _score_rows(arrays: list[zarr.Array], classes: list[Any], start: int, stop: int) -> Scores:
+    total = None
+    for a in range(start, stop, BLOCK):
+        labels, score, probability = (store.read(array, a, min(a + BLOCK, stop)) for array in arrays)
+        block = Scores.of(class_codes(labels, classes, a), score, probability, len(classes))
+        total = block if total is None else total + block
+    assert total is not None
+    return total
+
+
+def class_codes(labels: np.ndarray, classes: Sequence[Any], first_row: int = 0) -> np.ndarray:
+    """Labels (n,) as positions (n,) in classes.
+
+    Raises
+    ------
+    InputError
+        A label that is not one of the classes; names it and its row, counted from `first_row`.
+
+    Examples
+    --------
+    >>> class_codes(np.array([1, -1, 1]), [-1, 1])
+    array([1, 0, 1])
+    """
+    values, place = np.unique(labels, return_inverse=True)
+    code = {name: i for i, name in enumerate(classes)}
+    codes = np.array([code.get(value, -1) for value in values.tolist()], np.int64)[place]
+    if (codes < 0).any():
+        row = int((codes < 0).argmax())
+        raise InputError(
+            f"Row {first_row + row} has the label {labels[row]}, and the model knows only "
+            f"{', '.join(map(str, classes))}: leave such rows out, or fit a model on data with this label."
+        )
+    return codes
+
+
+def metrics(codes: np.ndarray, score: np.ndarray, probability: np.ndarray) -> dict[str, float | None]:
+    """auroc, log_loss, accuracy, f1_micro and f1_macro of arrays in memory, by scikit-learn; shapes as in `Scores.of`.
+
+    The AUROC is the mean over the classes that have rows, and None when all rows are of one class.
+
+    >>> p = np.array([0.2, 0.6, 0.9])
+    >>> metrics(np.array([0, 1, 1]), p, np.c_[1 - p, p])["accuracy"]
+    1.0
+    """
+    from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
+
+    n_classes, columns, chosen = probability.shape[1], np.reshape(score, (len(codes), -1)).T, probability.argmax(axis=1)
+    first = n_classes - len(columns)
+    truths = [codes == first + j for j in range(len(columns))]
+    areas = [float(roc_auc_score(t, s)) for t, s in zip(truths, columns, strict=True) if t.any() and not t.all()]
+    return {
+        "auroc": _mean(areas),
+        "log_loss": float(log_loss(codes, probability, labels=np.arange(n_classes))),
+        "accuracy": float(accuracy_score(codes, chosen)),
+        "f1_micro": float(f1_score(codes, chosen, average="micro")),
+        "f1_macro": float(f1_score(codes, chosen, average="macro")),
+    }
