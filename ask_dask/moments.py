@@ -5,6 +5,7 @@ the first p landmarks are sub-matrices, and the training moments of a fold are t
 """
 
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,9 @@ def _each(function: Any, *sides: Side) -> Side:
     return Side(*(function(*(getattr(side, field.name) for side in sides)) for field in fields(Side)))
 
 
-def of_rows(X: Block, Y: np.ndarray, folds: np.ndarray, kernel: LandmarkKernel, n_folds: int) -> Moments:
+def of_rows(
+    X: Block, Y: np.ndarray, folds: np.ndarray, kernel: LandmarkKernel, n_folds: int, typical: Block | None = None
+) -> Moments:
     """Moments of one shard of rows.
 
     Rows are taken fold by fold, so that each product goes to one fold. Products are summed in the kernel's own
@@ -81,37 +84,47 @@ def of_rows(X: Block, Y: np.ndarray, folds: np.ndarray, kernel: LandmarkKernel, 
     X : (n, d) block
     Y : (n, q) array
     folds : (n,) integer array, values 0 .. n_folds - 1
+    typical : (k, d) block, optional
+        A few rows whose mean kernel columns are subtracted before products are formed and put back after: the Grams
+        of kernels far from zero mean would lose their small centred part to rounding.
     """
     order = np.argsort(folds, kind="stable")
     X, Y, edges = X[order], Y[order].astype(np.float64), np.searchsorted(folds[order], np.arange(n_folds + 1))
     with compute.one_blas_thread():
-        C, R = kernel.both(X[:0])
-        sums = [_Sums(block.shape[1], Y.shape[1], n_folds, block.dtype) for block in ((C,) if C is R else (C, R))]
+        C, R = kernel.both(X[:0] if typical is None else typical)
+        sums = [_Sums(block, Y.shape[1], n_folds) for block in ((C,) if C is R else (C, R))]
         for f in range(n_folds):
             fold = slice(edges[f], edges[f + 1])
             for rows in blocks.row_blocks(X[fold]):
                 for side, block in zip(sums, kernel.both(X[fold][rows]), strict=False):
                     side.add(f, block, Y[fold][rows])
-    sum_y = np.stack([Y[edges[f] : edges[f + 1]].sum(0) for f in range(n_folds)])
-    return Moments(np.diff(edges).astype(np.float64), sum_y, tuple(s.side() for s in sums))
+    count, sum_y = np.diff(edges).astype(np.float64), np.stack([Y[a:b].sum(0) for a, b in pairwise(edges)])
+    return Moments(count, sum_y, tuple(s.side(count, sum_y) for s in sums))
 
 
 class _Sums:
     """A Side under construction: Grams by SYRK, which fills one triangle, mirrored at the end."""
 
-    def __init__(self, m: int, q: int, n_folds: int, dtype: Any) -> None:
+    def __init__(self, typical: np.ndarray, q: int, n_folds: int) -> None:
+        m = typical.shape[1]
+        self.shift = typical.mean(0) if len(typical) else np.zeros(m, typical.dtype)
         self.sums, self.gram, self.cross = np.zeros((n_folds, m)), np.zeros((n_folds, m, m)), np.zeros((n_folds, m, q))
-        self.syrk = ssyrk if dtype == np.float32 else dsyrk
-        self.product = np.zeros((m, m), dtype, order="F")
+        self.syrk = ssyrk if typical.dtype == np.float32 else dsyrk
+        self.product = np.zeros((m, m), typical.dtype, order="F")
 
     def add(self, f: int, block: np.ndarray, Y: np.ndarray) -> None:
-        block = np.ascontiguousarray(block)
+        block = np.subtract(block, self.shift, order="C")
         self.gram[f] += self.syrk(1.0, block.T, c=self.product, beta=0.0, overwrite_c=1).T
         products = np.column_stack([np.ones(len(Y)), Y]).astype(block.dtype).T @ block
         self.sums[f] += products[0]
         self.cross[f] += products[1:].T
 
-    def side(self) -> Side:
-        for f in range(len(self.gram)):
+    def side(self, count: np.ndarray, sum_y: np.ndarray) -> Side:
+        shift = self.shift.astype(np.float64)
+        for f, n in enumerate(count):
             self.gram[f] += np.tril(self.gram[f], -1).T
+            across = np.outer(shift, self.sums[f])
+            self.gram[f] += across + across.T + n * np.outer(shift, shift)
+            self.cross[f] += np.outer(shift, sum_y[f])
+            self.sums[f] += n * shift
         return Side(self.sums, self.gram, self.cross)

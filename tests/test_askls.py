@@ -23,7 +23,7 @@ X, y = make_moons(400, noise=0.25, random_state=0)
 SMALL = {"kernel": SNE(bandwidth=0.7), "gamma": [1, 10], "n_landmarks": [20, 40], "cv": 3, "random_state": 0}
 
 
-@parametrize_with_checks([AsKLSClassifier(n_landmarks="auto", cv=2, gamma=1.0, ridge=1.0)])
+@parametrize_with_checks([AsKLSClassifier(cv=2, damping=1e-6)])
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
@@ -156,13 +156,13 @@ def test_several_classes_in_one_solve(merge):
     assert np.mean(model.classes_[probability.argmax(1)] == names[1200:]) > 0.8
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_results_keep_the_dtype_and_float32_is_close(dtype):
-    model = AsKLSClassifier(**SMALL).fit(X.astype(dtype), y)
-    found = model.decision_function(X.astype(dtype))
-    assert found.dtype == dtype
-    expected = AsKLSClassifier(**SMALL).fit(X, y).decision_source(X)
-    assert np.abs(model.decision_source(X.astype(dtype)) - expected).max() < 1e-2
+@pytest.mark.parametrize("kernel", [SNE(0.7), RBF(0.7)], ids=repr)
+def test_results_keep_the_dtype_and_float32_is_close(kernel):
+    model = AsKLSClassifier(kernel, 1.0, 20, cv=3, random_state=0)
+    expected = model.fit(X, y).decision_function(X)
+    found = model.fit(X.astype(np.float32), y).decision_function(X.astype(np.float32))
+    assert (found.dtype, expected.dtype) == (np.float32, np.float64)
+    assert np.abs(found - expected).max() < 2e-2
 
 
 def test_stratified_landmarks_and_samples_of_scored_rows():

@@ -22,6 +22,9 @@ from ask_dask.estimators.merge import METHODS, Merger, combine
 from ask_dask.kernels import SNE, Kernel, LandmarkKernel
 from ask_dask.solve import LandmarkSystem, Solution, mean_solution, resonance
 
+TYPICAL_ROWS = 256
+"""Landmarks whose mean kernel columns are subtracted while moments are summed."""
+
 
 def _calibrated(self: "AsKLSClassifier") -> bool:
     if self.cv is None:
@@ -252,10 +255,11 @@ class AsKLSClassifier(ClassifierMixin, BaseEstimator):
         self.landmark_kernel_: LandmarkKernel = self.kernel_.at(row_points, column_points, n_rows, targets)
 
     def _moments(self, X: Any, codes: np.ndarray, folds: np.ndarray, n_folds: int) -> moments.Moments:
-        kernel = dask.delayed(self.landmark_kernel_, traverse=False, pure=False)
+        typical = self.row_points_[: TYPICAL_ROWS]
+        shared = dask.delayed((self.landmark_kernel_, typical), traverse=False, pure=False)
         task = dask.delayed(_shard_moments, pure=False)
         parts = [
-            task(s.block, codes[s.start : s.stop], folds[s.start : s.stop], kernel, n_folds, self._n_outputs, s.start)
+            task(s.block, codes[s.start : s.stop], folds[s.start : s.stop], shared, n_folds, self._n_outputs, s.start)
             for s in blocks.shards(X)
         ]
         return compute.run_sum(parts, "moments")
@@ -264,8 +268,12 @@ class AsKLSClassifier(ClassifierMixin, BaseEstimator):
         return LandmarkSystem(found.prefix(n), self._feature_map(n))
 
     def _feature_map(self, n: int) -> nystrom.FeatureMap:
-        rcond = nystrom.resolution(self.row_points_.dtype)
-        return nystrom.feature_map(self.landmark_kernel_.prefix(n).source(self.row_points_[:n]), rcond)
+        """From the core matrix W in float64, whatever the precision of the blocks: S^-1/2 amplifies its rounding."""
+        row_points, column_points = self.row_points_, self.column_points_
+        rows = row_points.astype(np.float64)
+        columns = rows if column_points is row_points else column_points.astype(np.float64)
+        core = self.kernel_.at(rows, columns, self.n_rows_, self.targets_).prefix(n)
+        return nystrom.feature_map(core.source(rows[:n]), nystrom.resolution(row_points.dtype))
 
     def _fold_solutions(
         self, found: moments.Moments, counts: Sequence[int], gammas: Sequence[float], n_folds: int
@@ -366,11 +374,12 @@ class AsKLSClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _shard_moments(
-    X: Any, codes: np.ndarray, folds: np.ndarray, kernel: LandmarkKernel, n_folds: int, q: int, first_row: int
+    X: Any, codes: np.ndarray, folds: np.ndarray, shared: tuple[Any, Any], n_folds: int, q: int, first_row: int
 ) -> moments.Moments:
     blocks.require_finite(X, first_row)
     Y = np.where(codes[:, None] == (np.arange(q) if q > 1 else [1]), 1.0, -1.0)
-    return moments.of_rows(X, Y, folds, kernel, n_folds)
+    kernel, typical = shared
+    return moments.of_rows(X, Y, folds, kernel, n_folds, typical)
 
 
 def _map_columns(f: Any, function: Callable, n_columns: int | None, dtype: Any = None) -> Any:
