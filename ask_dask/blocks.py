@@ -37,14 +37,15 @@ def shards(X: Any, rows: int | None = None) -> list[Shard]:
     ----------
     X : ndarray, scipy.sparse, dask array or zarr array, shape (N, d)
     rows : int, optional
-        Rows per shard; by default about 64 MiB of rows, and for zarr a whole number of its shards.
+        Rows per shard; by default about 64 MiB of rows (for zarr a whole number of its shards), and of a small input
+        a share for each worker.
 
     Examples
     --------
     >>> [(s.start, s.stop) for s in shards(np.zeros((5, 2)), rows=2)]
     [(0, 2), (2, 4), (4, 5)]
     """
-    rows = rows or _default_rows(X)
+    rows = rows or _spread(X, _default_rows(X))
     if isinstance(X, da.Array):
         X = X.rechunk({0: rows, 1: -1})
         stops = np.cumsum(X.chunks[0])
@@ -68,6 +69,13 @@ def _default_rows(X: Any) -> int:
         own = (X.shards or X.chunks)[0]
         rows = max(1, rows // own) * own
     return rows
+
+
+def _spread(X: Any, rows: int) -> int:
+    """Fewer rows a shard where the input is too small to keep every worker busy with whole ones."""
+    unit = X.chunks[0] if isinstance(X, zarr.Array) else budget.BLOCK_ROWS
+    share = -(-X.shape[0] // (4 * compute.workers()))
+    return min(rows, max(1, -(-share // unit)) * unit)
 
 
 def _constant(value: Any) -> Delayed:

@@ -8,10 +8,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import dask
+import dask.threaded
 import psutil
 from dask.callbacks import Callback
 from dask.delayed import Delayed
@@ -88,8 +90,18 @@ def _run_local(tasks: Sequence[Delayed], advance: Callable[[], None], watched: S
         if key in keys:
             advance()
 
-    with Callback(posttask=done), one_blas_thread():
+    with Callback(posttask=done), one_blas_thread(), _ending_together():
         return list(dask.compute(*tasks, optimize_graph=False))
+
+
+@contextmanager
+def _ending_together() -> Iterator[None]:
+    """Threads of a pool that is left only when all have ended: after one failed, none still writes to a store."""
+    if dask.base.get_scheduler() not in (None, dask.threaded.get):
+        yield
+        return
+    with ThreadPoolExecutor(workers()) as pool, dask.config.set(pool=pool):
+        yield
 
 
 def _run_distributed(
@@ -98,9 +110,10 @@ def _run_distributed(
     from distributed import as_completed
 
     futures = client.compute(list(tasks), optimize_graph=False)
-    if not watched:
-        for _ in as_completed(futures, raise_errors=False):
-            advance()
+    if watched:
+        return client.gather(futures)
+    for _ in as_completed(futures, raise_errors=False):
+        advance()
     return client.gather(futures)
 
 

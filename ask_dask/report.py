@@ -29,7 +29,12 @@ METRICS = {
 
 
 def write_report(
-    model: zarr.Group, to: str | Path, overwrite: bool = False, test: dict[str, Any] | None = None
+    model: zarr.Group,
+    to: str | Path,
+    overwrite: bool = False,
+    test: dict[str, Any] | None = None,
+    steps: Sequence[dict[str, Any]] = (),
+    mark: str = "",
 ) -> Path:
     """Write the page about a model and return its path.
 
@@ -43,6 +48,10 @@ def write_report(
         Replace a file that is there.
     test : dict, optional
         What `score.score_predictions` returned for rows that the model has not seen.
+    steps : sequence of dict
+        Time and memory of steps after the model's own, such as prediction.
+    mark : str
+        A comment put at the end of the page.
 
     Raises
     ------
@@ -52,7 +61,9 @@ def write_report(
     path = store.local(to)
     store.refuse_existing(path, overwrite)
     values = store.read(model["singular_values"]) if "singular_values" in model else np.zeros(0)  # type: ignore[arg-type]
-    page = render(store.about(model), values, test)
+    facts = store.about(model)
+    facts["steps"] = [*facts.get("steps", []), *steps]
+    page = render(facts, values, test) + mark
     partial = path.with_name(f".{path.name}.partial-{uuid.uuid4().hex[:8]}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -261,8 +261,10 @@ def _calibration(total: np.ndarray, count: np.ndarray, positive: np.ndarray) -> 
     }
 
 
-def score_predictions(predictions: zarr.Group, data: zarr.Group) -> dict[str, Any]:
+def score_predictions(predictions: zarr.Group, data: zarr.Group | None = None) -> dict[str, Any]:
     """`summary` and `curves` of a predictions store against the labels of the dataset store it was made from.
+
+    Without `data` the labels that the predictions carry are used.
 
     Also in the result: `data` (the path of the dataset store) and `data_fingerprint`.
 
@@ -273,16 +275,18 @@ def score_predictions(predictions: zarr.Group, data: zarr.Group) -> dict[str, An
     StoreError
         The predictions were not made from this data, or have another number of rows.
     """
-    place, source = (str(group.store_path).removeprefix("file://") for group in (predictions, data))
-    made_from, wanted = store.about(predictions).get("data_fingerprint"), store.about(data).get("fingerprint")
-    if "y" not in data:
+    labelled = predictions if data is None else data
+    place, source = (str(group.store_path).removeprefix("file://") for group in (predictions, labelled))
+    made_from = store.about(predictions).get("data_fingerprint")
+    wanted = made_from if data is None else store.about(data).get("fingerprint")
+    if "y" not in labelled:
         raise InputError(f"{source} has no labels (no array y): score against data that was ingested with labels.")
     if made_from != wanted:
         raise StoreError(
             f"{place} was made from data with fingerprint {made_from}, and {source} has {wanted}: "
             "score against the data that was predicted, or predict this data."
         )
-    arrays: list[Any] = [data["y"], predictions["score"], predictions["probability"]]
+    arrays: list[Any] = [labelled["y"], predictions["score"], predictions["probability"]]
     rows = {array.shape[0] for array in arrays}
     if len(rows) > 1:
         raise StoreError(f"{place} has {arrays[1].shape[0]} rows and {source} {arrays[0].shape[0]}: predict it again.")

@@ -161,8 +161,13 @@ def create_array(group: zarr.Group, name: str, shape: tuple[int, ...], dtype: An
     return _array(group, name, shape, dtype, budget.chunk_rows(row_bytes), budget.shard_rows(row_bytes))
 
 
-def create_aligned(group: zarr.Group, arrays: dict[str, tuple[tuple[int, ...], Any]]) -> dict[str, zarr.Array]:
-    """Arrays over the same rows, {name: (shape, dtype)}, that share one chunk and shard height (the widest's)."""
+def create_aligned(
+    group: zarr.Group, arrays: dict[str, tuple[tuple[int, ...], Any]], like: zarr.Array | None = None
+) -> dict[str, zarr.Array]:
+    """Arrays over the same rows, {name: (shape, dtype)}, all cut at the rows where `like`, or the widest, is cut."""
+    if like is not None:
+        chunk, shard = like.chunks[0], (like.shards or like.chunks)[0]
+        return {name: _array(group, name, shape, kind, chunk, shard) for name, (shape, kind) in arrays.items()}
     widest = max(int(np.prod(shape[1:], dtype=np.int64)) * np.dtype(kind).itemsize for shape, kind in arrays.values())
     chunk, shard = budget.chunk_rows(widest), budget.shard_rows(widest)
     return {name: _array(group, name, shape, kind, chunk, shard) for name, (shape, kind) in arrays.items()}
@@ -198,6 +203,28 @@ def write_array(group: zarr.Group, name: str, values: Any) -> zarr.Array:
     )
     array[...] = values
     return array
+
+
+def array(group: zarr.Group, name: str) -> zarr.Array:
+    """An array of a store.
+
+    Raises
+    ------
+    StoreError
+        The store lacks it.
+    """
+    found = group.get(name)
+    if not isinstance(found, zarr.Array):
+        raise StoreError(f"{group.store_path} has no array {name!r}: it is damaged, make it again.")
+    return found
+
+
+def subgroup(group: zarr.Group, name: str) -> zarr.Group:
+    """A group of a store, StoreError when the store lacks it."""
+    found = group.get(name)
+    if not isinstance(found, zarr.Group):
+        raise StoreError(f"{group.store_path} has no group {name!r}: it is damaged, make it again.")
+    return found
 
 
 def read(array: zarr.Array, start: int = 0, stop: int | None = None) -> np.ndarray:

@@ -89,6 +89,8 @@ class AsKLSClassifier(ClassifierMixin, BaseEstimator):
     seed_ : int
     solution_ : Solution
         Coefficients of f_s and f_t at the landmarks.
+    steps_ : list of dict
+        Seconds and peak resident bytes of each step of the fit.
 
     Examples
     --------
@@ -160,19 +162,25 @@ class AsKLSClassifier(ClassifierMixin, BaseEstimator):
         folds, n_folds = check_folds(self.cv, codes, self.seed_)
         rows, columns, counts = self._landmark_rows(codes)
         self._check_memory(X, counts[-1], n_folds)
-        self._place_landmarks(X, rows, columns)
-        found = self._moments(X, codes, folds, n_folds)
+        self.steps_: list[dict[str, Any]] = []
+        with compute.measured(self.steps_, "landmarks"):
+            self._place_landmarks(X, rows, columns)
+        with compute.measured(self.steps_, "moments"):
+            found = self._moments(X, codes, folds, n_folds)
         pairs = [(n, gamma) for n in counts for gamma in gammas]
         if self.cv is None:
             chosen = 0
         else:
-            solutions = self._fold_solutions(found, counts, gammas, n_folds)
-            chosen, fold_mean = self._select(X, codes, folds, solutions, pairs)
+            with compute.measured(self.steps_, "solve"):
+                solutions = self._fold_solutions(found, counts, gammas, n_folds)
+            with compute.measured(self.steps_, "held-out scores"):
+                chosen, fold_mean = self._select(X, codes, folds, solutions, pairs)
         self.n_landmarks_, self.gamma_ = pairs[chosen]
         self.row_landmarks_, self.column_landmarks_ = rows[: self.n_landmarks_], columns[: self.n_landmarks_]
         self._at = self.landmark_kernel_.prefix(self.n_landmarks_)
-        system = self._system(found.total(), self.n_landmarks_)
-        everything = system.solve(self.gamma_, self.damping, self.ridge)
+        with compute.measured(self.steps_, "solve on all rows"):
+            system = self._system(found.total(), self.n_landmarks_)
+            everything = system.solve(self.gamma_, self.damping, self.ridge)
         self.singular_values_ = system.singular_values
         self.solution_ = fold_mean if self.merge == "stack" else everything
         self._report_resonance(everything)
@@ -228,7 +236,7 @@ class AsKLSClassifier(ClassifierMixin, BaseEstimator):
         plan = partial(
             budget.moments_plan,
             n_folds=n_folds,
-            n_outputs=self._n_outputs,
+            n_outputs=self.n_outputs_,
             row_bytes=X.shape[1] * itemsize,
             itemsize=itemsize,
             workers=compute.workers(),
@@ -239,7 +247,8 @@ class AsKLSClassifier(ClassifierMixin, BaseEstimator):
             budget.check(lambda n: budget.Plan({"all targets": n * X.shape[1] * itemsize}), X.shape[0], limit, "rows")
 
     @property
-    def _n_outputs(self) -> int:
+    def n_outputs_(self) -> int:
+        """q: 1 for two classes, else one for each class."""
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def _place_landmarks(self, X: Any, rows: np.ndarray, columns: np.ndarray) -> None:
@@ -255,11 +264,11 @@ class AsKLSClassifier(ClassifierMixin, BaseEstimator):
         self.landmark_kernel_: LandmarkKernel = self.kernel_.at(row_points, column_points, n_rows, targets)
 
     def _moments(self, X: Any, codes: np.ndarray, folds: np.ndarray, n_folds: int) -> moments.Moments:
-        typical = self.row_points_[: TYPICAL_ROWS]
+        typical = self.row_points_[:TYPICAL_ROWS]
         shared = dask.delayed((self.landmark_kernel_, typical), traverse=False, pure=False)
         task = dask.delayed(_shard_moments, pure=False)
         parts = [
-            task(s.block, codes[s.start : s.stop], folds[s.start : s.stop], shared, n_folds, self._n_outputs, s.start)
+            task(s.block, codes[s.start : s.stop], folds[s.start : s.stop], shared, n_folds, self.n_outputs_, s.start)
             for s in blocks.shards(X)
         ]
         return compute.run_sum(parts, "moments")
@@ -326,11 +335,12 @@ class AsKLSClassifier(ClassifierMixin, BaseEstimator):
         """f_s and f_t side by side, (N, 2 q); numpy for arrays in memory, a lazy dask array for dask and zarr."""
         check_is_fitted(self)
         X = check_rows(self, X)
+        return blocks.map_rows(X, self.block_discriminants, 2 * self.n_outputs_, "predictions")
+
+    def block_discriminants(self, block: Any) -> np.ndarray:
+        """f_s and f_t (n, 2 q) of a block of rows in memory, in this thread: for tasks that read rows themselves."""
         s = self.solution_
-        function = partial(
-            blocks.discriminants, kernel=self._at, source=s.source, target=s.target, intercepts=s.intercepts
-        )
-        return blocks.map_rows(X, function, 2 * s.source.shape[1], "predictions")
+        return blocks.discriminants(block, self._at, s.source, s.target, s.intercepts)
 
     def decision_source(self, X: Any) -> Any:
         """f_s(x) = k(x, Z_J) c + b_1: (N,) for two classes, else (N, n_classes)."""
@@ -362,8 +372,8 @@ class AsKLSClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[(merged[:, 0] > 0).astype(int) if merged.shape[1] == 1 else merged.argmax(1)]
 
     def _columns(self, f: Any, function: Callable) -> Any:
-        if self._n_outputs > 1:
-            return _map_columns(f, function, self._n_outputs)
+        if self.n_outputs_ > 1:
+            return _map_columns(f, function, self.n_outputs_)
         return _map_columns(f, lambda block: function(block)[:, 0], None)
 
     def save(self, path: str | Path, overwrite: bool = False, **facts: Any) -> None:

@@ -41,8 +41,10 @@ def write(model: AsKLSClassifier, group: zarr.Group) -> None:
             "held_out": model.held_out_,
             "cv_results": {key: _json(values) for key, values in model.cv_results_.items()},
         }
+    parts = (model.row_landmarks_, *vars(model.solution_).values(), model.singular_values_)
     store.describe(
         group,
+        fingerprint=store.fingerprint(*parts, model.kernel_, model.seed_),
         estimator=type(model).__name__,
         parameters=_parameters(model),
         kernel=model.kernel_.to_dict(),
@@ -140,9 +142,7 @@ def _json(values: np.ndarray) -> Any:
 
 
 def _read(group: zarr.Group, name: str) -> np.ndarray:
-    found = group[name]
-    assert isinstance(found, zarr.Array)
-    return store.read(found)
+    return store.read(store.array(group, name))
 
 
 def _write_points(group: zarr.Group, name: str, points: Block) -> None:
@@ -157,8 +157,8 @@ def _write_points(group: zarr.Group, name: str, points: Block) -> None:
 
 
 def _read_points(group: zarr.Group, name: str) -> Block:
-    found = group[name]
-    if isinstance(found, zarr.Array):
-        return store.read(found)
-    data, indices, indptr, shape = (_read(found, key) for key in ("data", "indices", "indptr", "shape"))
+    if isinstance(group.get(name), zarr.Array):
+        return _read(group, name)
+    part = store.subgroup(group, name)
+    data, indices, indptr, shape = (_read(part, key) for key in ("data", "indices", "indptr", "shape"))
     return sp.csr_matrix((data, indices, indptr), shape=tuple(shape))
