@@ -124,8 +124,8 @@ def _take(block: Block, rows: np.ndarray) -> Block:
     return block[rows]
 
 
-def row_blocks(block: Block, rows: int = budget.BLOCK_ROWS) -> Iterator[slice]:
-    """Slices that cut a shard's rows into kernel blocks.
+def row_blocks(block: Block, rows: int = budget.CACHE_ROWS) -> Iterator[slice]:
+    """Slices that cut a shard's rows into kernel blocks that stay in cache.
 
     >>> [s.stop for s in row_blocks(np.zeros((5, 1)), 2)]
     [2, 4, 5]

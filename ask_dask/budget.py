@@ -11,6 +11,9 @@ from ask_dask.errors import BudgetError
 BLOCK_ROWS = 2048
 """Rows of one kernel block: float32 products are summed over no more rows than this (float64 across blocks)."""
 
+CACHE_ROWS = 512
+"""Rows of which kernel entries are computed at a time: about what a core's cache holds at a thousand landmarks."""
+
 CHUNK_BYTES = 4 << 20
 SHARD_BYTES = 64 << 20
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
+import dask
 import numpy as np
 from scipy.linalg.blas import dsyrk, ssyrk
 
-from ask_dask import blocks, compute
+from ask_dask import blocks, budget, compute
 from ask_dask.kernels.base import Block, LandmarkKernel
 
 
@@ -71,6 +72,49 @@ def _each(function: Any, *sides: Side) -> Side:
     return Side(*(function(*(getattr(side, field.name) for side in sides)) for field in fields(Side)))
 
 
+def gather(
+    X: Any,
+    codes: np.ndarray,
+    n_outputs: int,
+    folds: np.ndarray,
+    n_folds: int,
+    kernel: LandmarkKernel,
+    typical: Block | None = None,
+) -> Moments:
+    """One pass over an input, a task a shard, partial sums added in a tree as they appear.
+
+    Parameters
+    ----------
+    X : numpy, scipy.sparse, dask or zarr, (N, d)
+    codes : (N,) integer array
+        Class of each row; output k is +1 for class k and -1 for others (for one output: +1 for class 1).
+    folds : (N,) integer array
+    typical : as in `of_rows`
+
+    Raises
+    ------
+    InputError
+        X holds a NaN or infinity: names the row and column.
+    """
+    shared = dask.delayed((kernel, typical), traverse=False, pure=False)
+    task = dask.delayed(_of_shard, pure=False)
+    parts = [
+        task(shard.block, codes[shard.start : shard.stop], folds[shard.start : shard.stop], shared, n_folds, n_outputs,
+             shard.start)
+        for shard in blocks.shards(X)
+    ]  # fmt: skip
+    return compute.run_sum(parts, "moments")
+
+
+def _of_shard(
+    X: Block, codes: np.ndarray, folds: np.ndarray, shared: tuple[Any, Any], n_folds: int, q: int, first_row: int
+) -> Moments:
+    kernel, typical = shared
+    blocks.require_finite(X, first_row)
+    Y = np.where(codes[:, None] == (np.arange(q) if q > 1 else [1]), 1.0, -1.0)
+    return of_rows(X, Y, folds, kernel, n_folds, typical)
+
+
 def of_rows(
     X: Block, Y: np.ndarray, folds: np.ndarray, kernel: LandmarkKernel, n_folds: int, typical: Block | None = None
 ) -> Moments:
@@ -93,31 +137,53 @@ def of_rows(
     with compute.one_blas_thread():
         C, R = kernel.both(X[:0] if typical is None else typical)
         sums = [_Sums(block, Y.shape[1], n_folds) for block in ((C,) if C is R else (C, R))]
-        for f in range(n_folds):
-            fold = slice(edges[f], edges[f + 1])
-            for rows in blocks.row_blocks(X[fold]):
+        for f, fold in enumerate(map(slice, edges[:-1], edges[1:])):
+            for rows in blocks.row_blocks(X[fold], budget.CACHE_ROWS):
                 for side, block in zip(sums, kernel.both(X[fold][rows]), strict=False):
                     side.add(f, block, Y[fold][rows])
+            for side in sums:
+                side.flush(f)
     count, sum_y = np.diff(edges).astype(np.float64), np.stack([Y[a:b].sum(0) for a, b in pairwise(edges)])
     return Moments(count, sum_y, tuple(s.side(count, sum_y) for s in sums))
 
 
 class _Sums:
-    """A Side under construction: Grams by SYRK, which fills one triangle, mirrored at the end."""
+    """A Side under construction.
+
+    Kernel blocks of a few hundred rows, which stay in cache, fill a buffer of BLOCK_ROWS rows; SYRK takes it whole and
+    fills one triangle, mirrored at the end.
+    """
 
     def __init__(self, typical: np.ndarray, q: int, n_folds: int) -> None:
-        m = typical.shape[1]
-        self.shift = typical.mean(0) if len(typical) else np.zeros(m, typical.dtype)
+        m, dtype = typical.shape[1], typical.dtype
+        self.shift = typical.mean(0) if len(typical) else np.zeros(m, dtype)
         self.sums, self.gram, self.cross = np.zeros((n_folds, m)), np.zeros((n_folds, m, m)), np.zeros((n_folds, m, q))
-        self.syrk = ssyrk if typical.dtype == np.float32 else dsyrk
-        self.product = np.zeros((m, m), typical.dtype, order="F")
+        self.syrk = ssyrk if dtype == np.float32 else dsyrk
+        self.product = np.zeros((m, m), dtype, order="F")
+        self.buffer, self.y, self.filled = (
+            np.empty((budget.BLOCK_ROWS, m), dtype),
+            np.ones((budget.BLOCK_ROWS, 1 + q)),
+            0,
+        )
 
     def add(self, f: int, block: np.ndarray, Y: np.ndarray) -> None:
-        block = np.subtract(block, self.shift, order="C")
+        if self.filled + len(block) > len(self.buffer):
+            self.flush(f)
+        rows = slice(self.filled, self.filled + len(block))
+        np.subtract(block, self.shift, out=self.buffer[rows])
+        self.y[rows, 1:] = Y
+        self.filled += len(block)
+
+    def flush(self, f: int) -> None:
+        """Add the buffer's rows to fold f."""
+        if not self.filled:
+            return
+        block, y = self.buffer[: self.filled], self.y[: self.filled].astype(self.buffer.dtype)
         self.gram[f] += self.syrk(1.0, block.T, c=self.product, beta=0.0, overwrite_c=1).T
-        products = np.column_stack([np.ones(len(Y)), Y]).astype(block.dtype).T @ block
+        products = y.T @ block
         self.sums[f] += products[0]
         self.cross[f] += products[1:].T
+        self.filled = 0
 
     def side(self, count: np.ndarray, sum_y: np.ndarray) -> Side:
         shift = self.shift.astype(np.float64)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import svd
+from scipy.linalg import eigh, svd
 
 from ask_dask.errors import InputError
 
@@ -40,7 +40,7 @@ def resolution(dtype: Any) -> float:
 
 
 def feature_map(W: np.ndarray, rcond: float) -> FeatureMap:
-    """The feature maps of a core matrix.
+    """The feature maps of a core matrix; one map for both roles where W is symmetric and positive.
 
     Parameters
     ----------
@@ -63,7 +63,12 @@ def feature_map(W: np.ndarray, rcond: float) -> FeatureMap:
     W = np.asarray(W, np.float64)
     if not np.isfinite(W).all() or not W.any():
         raise InputError("The kernel is NaN, infinite or zero at every pair of landmarks: check its bandwidth.")
-    P, S, Qt = svd(W, full_matrices=False)
-    kept = S > rcond * S[0]
-    root = np.sqrt(S[kept])
-    return FeatureMap(Qt[kept].T / root, P[:, kept] / root)
+    if W.shape[0] == W.shape[1] and np.allclose(W, W.T, rtol=1e-12, atol=1e-14):
+        values, Q = eigh((W + W.T) / 2)
+        S, P = np.abs(values), Q * np.sign(values)
+    else:
+        P, S, Qt = svd(W, full_matrices=False)
+        Q = Qt.T
+    kept = S > rcond * S.max()
+    source, target = (vectors[:, kept] / np.sqrt(S[kept]) for vectors in (Q, P))
+    return FeatureMap(source, source if np.array_equal(source, target) else target)

@@ -166,20 +166,22 @@ class AsKLSClassifier(ClassifierMixin, BaseEstimator):
         with compute.measured(self.steps_, "landmarks"):
             self._place_landmarks(X, rows, columns)
         with compute.measured(self.steps_, "moments"):
-            found = self._moments(X, codes, folds, n_folds)
+            typical = self.row_points_[:TYPICAL_ROWS]
+            found = moments.gather(X, codes, self.n_outputs_, folds, n_folds, self.landmark_kernel_, typical)
         pairs = [(n, gamma) for n in counts for gamma in gammas]
+        maps = {n: self._feature_map(n) for n in counts}
         if self.cv is None:
             chosen = 0
         else:
             with compute.measured(self.steps_, "solve"):
-                solutions = self._fold_solutions(found, counts, gammas, n_folds)
+                solutions = self._fold_solutions(found, maps, gammas, n_folds)
             with compute.measured(self.steps_, "held-out scores"):
                 chosen, fold_mean = self._select(X, codes, folds, solutions, pairs)
         self.n_landmarks_, self.gamma_ = pairs[chosen]
         self.row_landmarks_, self.column_landmarks_ = rows[: self.n_landmarks_], columns[: self.n_landmarks_]
         self._at = self.landmark_kernel_.prefix(self.n_landmarks_)
         with compute.measured(self.steps_, "solve on all rows"):
-            system = self._system(found.total(), self.n_landmarks_)
+            system = LandmarkSystem(found.total().prefix(self.n_landmarks_), maps[self.n_landmarks_])
             everything = system.solve(self.gamma_, self.damping, self.ridge)
         self.singular_values_ = system.singular_values
         self.solution_ = fold_mean if self.merge == "stack" else everything
@@ -263,19 +265,6 @@ class AsKLSClassifier(ClassifierMixin, BaseEstimator):
         self.row_points_, self.column_points_, self.n_rows_, self.targets_ = row_points, column_points, n_rows, targets
         self.landmark_kernel_: LandmarkKernel = self.kernel_.at(row_points, column_points, n_rows, targets)
 
-    def _moments(self, X: Any, codes: np.ndarray, folds: np.ndarray, n_folds: int) -> moments.Moments:
-        typical = self.row_points_[:TYPICAL_ROWS]
-        shared = dask.delayed((self.landmark_kernel_, typical), traverse=False, pure=False)
-        task = dask.delayed(_shard_moments, pure=False)
-        parts = [
-            task(s.block, codes[s.start : s.stop], folds[s.start : s.stop], shared, n_folds, self.n_outputs_, s.start)
-            for s in blocks.shards(X)
-        ]
-        return compute.run_sum(parts, "moments")
-
-    def _system(self, found: moments.Moments, n: int) -> LandmarkSystem:
-        return LandmarkSystem(found.prefix(n), self._feature_map(n))
-
     def _feature_map(self, n: int) -> nystrom.FeatureMap:
         """From the core matrix W in float64, whatever the precision of the blocks: S^-1/2 amplifies its rounding."""
         row_points, column_points = self.row_points_, self.column_points_
@@ -285,7 +274,7 @@ class AsKLSClassifier(ClassifierMixin, BaseEstimator):
         return nystrom.feature_map(core.source(rows[:n]), nystrom.resolution(row_points.dtype))
 
     def _fold_solutions(
-        self, found: moments.Moments, counts: Sequence[int], gammas: Sequence[float], n_folds: int
+        self, found: moments.Moments, maps: dict[int, nystrom.FeatureMap], gammas: Sequence[float], n_folds: int
     ) -> list[list[Solution]]:
         """Per fold, the solutions of every (landmark count, gamma) pair trained without that fold."""
         total = found.total()
@@ -293,11 +282,11 @@ class AsKLSClassifier(ClassifierMixin, BaseEstimator):
         def path(n: int, fold: int) -> list[Solution]:
             with compute.one_blas_thread():
                 training = total.prefix(n) - found.fold(fold).prefix(n)
-                return self._system(training, n).path(gammas, self.damping, self.ridge)
+                return LandmarkSystem(training, maps[n]).path(gammas, self.damping, self.ridge)
 
-        jobs = [dask.delayed(path, pure=False)(n, fold) for fold in range(n_folds) for n in counts]
+        jobs = [dask.delayed(path, pure=False)(n, fold) for fold in range(n_folds) for n in maps]
         paths = compute.run(jobs, "solving", "systems", local=True)
-        width = len(counts)
+        width = len(maps)
         return [[s for path in paths[f * width : (f + 1) * width] for s in path] for f in range(n_folds)]
 
     def _select(
@@ -381,15 +370,6 @@ class AsKLSClassifier(ClassifierMixin, BaseEstimator):
         from ask_dask.estimators.model_store import save
 
         save(self, path, overwrite, facts)
-
-
-def _shard_moments(
-    X: Any, codes: np.ndarray, folds: np.ndarray, shared: tuple[Any, Any], n_folds: int, q: int, first_row: int
-) -> moments.Moments:
-    blocks.require_finite(X, first_row)
-    Y = np.where(codes[:, None] == (np.arange(q) if q > 1 else [1]), 1.0, -1.0)
-    kernel, typical = shared
-    return moments.of_rows(X, Y, folds, kernel, n_folds, typical)
 
 
 def _map_columns(f: Any, function: Callable, n_columns: int | None, dtype: Any = None) -> Any:

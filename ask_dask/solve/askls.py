@@ -76,13 +76,16 @@ class LandmarkSystem:
         self.maps, n = maps, moments.count[0]
         self.mean_y = moments.sum_y[0] / n
         self.s = _centred(moments.sides[0], maps.source, n, self.mean_y)
-        self.t = _centred(moments.sides[-1], maps.target, n, self.mean_y)
+        symmetric = len(moments.sides) == 1 and maps.target is maps.source
+        self.t = self.s if symmetric else _centred(moments.sides[-1], maps.target, n, self.mean_y)
         values, vectors = eigh(self.s.gram)
         root = vectors * np.sqrt(np.maximum(values, 0))
-        squares, E = eigh(root.T @ self.t.gram @ root)
-        self._squares = np.maximum(squares[::-1], 0)
+        if symmetric:
+            self._squares, self._modes = np.maximum(values[::-1], 0) ** 2, root[:, ::-1]
+        else:
+            squares, E = eigh(root.T @ self.t.gram @ root)
+            self._squares, self._modes = np.maximum(squares[::-1], 0), root @ E[:, ::-1]
         self.singular_values = np.sqrt(self._squares)
-        self._modes = root @ E[:, ::-1]
         self._from_s, self._from_t = self._modes.T @ (self.t.gram @ self.s.cross), self._modes.T @ self.t.cross
 
     def solve(self, gamma: float, damping: float = 0.0, ridge: float = 0.0) -> Solution:
