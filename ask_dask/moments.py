@@ -4,7 +4,7 @@ Everything is kept in landmark coordinates (Grams of C and R', not of the featur
 the first p landmarks are sub-matrices, and the training moments of a fold are the total minus that fold.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -18,12 +18,14 @@ from ask_dask.kernels.base import Block, LandmarkKernel
 
 @dataclass(frozen=True)
 class Side:
-    """Moments of one role's kernel columns (C for the source, R' for the target)."""
+    """Moments of one role's kernel columns (C for the source, R' for the target), taken around an origin."""
 
+    origin: np.ndarray
+    """(m,) subtracted from every row first; the same in moments that are added"""
     sums: np.ndarray
     """(F, m)"""
     gram: np.ndarray
-    """(F, m, m)"""
+    """(F, m, m), the lower triangle"""
     cross: np.ndarray
     """(F, m, q), products with Y"""
 
@@ -64,12 +66,13 @@ class Moments:
 
     def prefix(self, n: int) -> "Moments":
         """Of the first n row and column landmarks."""
-        sides = tuple(Side(s.sums[:, :n], s.gram[:, :n, :n], s.cross[:, :n]) for s in self.sides)
+        sides = tuple(Side(s.origin[:n], s.sums[:, :n], s.gram[:, :n, :n], s.cross[:, :n]) for s in self.sides)
         return Moments(self.count, self.sum_y, sides)
 
 
 def _each(function: Any, *sides: Side) -> Side:
-    return Side(*(function(*(getattr(side, field.name) for side in sides)) for field in fields(Side)))
+    arrays = (function(*(getattr(side, name) for side in sides)) for name in ("sums", "gram", "cross"))
+    return Side(sides[0].origin, *arrays)
 
 
 def gather(
@@ -129,8 +132,8 @@ def of_rows(
     Y : (n, q) array
     folds : (n,) integer array, values 0 .. n_folds - 1
     typical : (k, d) block, optional
-        A few rows whose mean kernel columns are subtracted before products are formed and put back after: the Grams
-        of kernels far from zero mean would lose their small centred part to rounding.
+        A few rows whose mean kernel columns are the origin (else 0): the Grams of kernels far from zero mean would lose
+        their small centred part to rounding.
     """
     order = np.argsort(folds, kind="stable")
     X, Y, edges = X[order], Y[order].astype(np.float64), np.searchsorted(folds[order], np.arange(n_folds + 1))
@@ -144,19 +147,18 @@ def of_rows(
             for side in sums:
                 side.flush(f)
     count, sum_y = np.diff(edges).astype(np.float64), np.stack([Y[a:b].sum(0) for a, b in pairwise(edges)])
-    return Moments(count, sum_y, tuple(s.side(count, sum_y) for s in sums))
+    return Moments(count, sum_y, tuple(Side(s.origin.astype(np.float64), s.sums, s.gram, s.cross) for s in sums))
 
 
 class _Sums:
     """A Side under construction.
 
-    Kernel blocks of a few hundred rows, which stay in cache, fill a buffer of BLOCK_ROWS rows; SYRK takes it whole and
-    fills one triangle, mirrored at the end.
+    Kernel blocks of a few hundred rows, which stay in cache, fill a buffer of BLOCK_ROWS rows; SYRK takes it whole.
     """
 
     def __init__(self, typical: np.ndarray, q: int, n_folds: int) -> None:
         m, dtype = typical.shape[1], typical.dtype
-        self.shift = typical.mean(0) if len(typical) else np.zeros(m, dtype)
+        self.origin = typical.mean(0) if len(typical) else np.zeros(m, dtype)
         self.sums, self.gram, self.cross = np.zeros((n_folds, m)), np.zeros((n_folds, m, m)), np.zeros((n_folds, m, q))
         self.syrk = ssyrk if dtype == np.float32 else dsyrk
         self.product = np.zeros((m, m), dtype, order="F")
@@ -170,7 +172,7 @@ class _Sums:
         if self.filled + len(block) > len(self.buffer):
             self.flush(f)
         rows = slice(self.filled, self.filled + len(block))
-        np.subtract(block, self.shift, out=self.buffer[rows])
+        np.subtract(block, self.origin, out=self.buffer[rows])
         self.y[rows, 1:] = Y
         self.filled += len(block)
 
@@ -184,13 +186,3 @@ class _Sums:
         self.sums[f] += products[0]
         self.cross[f] += products[1:].T
         self.filled = 0
-
-    def side(self, count: np.ndarray, sum_y: np.ndarray) -> Side:
-        shift = self.shift.astype(np.float64)
-        for f, n in enumerate(count):
-            self.gram[f] += np.tril(self.gram[f], -1).T
-            across = np.outer(shift, self.sums[f])
-            self.gram[f] += across + across.T + n * np.outer(shift, shift)
-            self.cross[f] += np.outer(shift, sum_y[f])
-            self.sums[f] += n * shift
-        return Side(self.sums, self.gram, self.cross)

@@ -169,7 +169,8 @@ class AsKLSClassifier(ClassifierMixin, BaseEstimator):
             typical = self.row_points_[:TYPICAL_ROWS]
             found = moments.gather(X, codes, self.n_outputs_, folds, n_folds, self.landmark_kernel_, typical)
         pairs = [(n, gamma) for n in counts for gamma in gammas]
-        maps = {n: self._feature_map(n) for n in counts}
+        with compute.measured(self.steps_, "core matrix"), compute.one_blas_thread():
+            maps = {n: self._feature_map(n) for n in counts}
         if self.cv is None:
             chosen = 0
         else:
@@ -180,7 +181,7 @@ class AsKLSClassifier(ClassifierMixin, BaseEstimator):
         self.n_landmarks_, self.gamma_ = pairs[chosen]
         self.row_landmarks_, self.column_landmarks_ = rows[: self.n_landmarks_], columns[: self.n_landmarks_]
         self._at = self.landmark_kernel_.prefix(self.n_landmarks_)
-        with compute.measured(self.steps_, "solve on all rows"):
+        with compute.measured(self.steps_, "solve on all rows"), compute.one_blas_thread():
             system = LandmarkSystem(found.total().prefix(self.n_landmarks_), maps[self.n_landmarks_])
             everything = system.solve(self.gamma_, self.damping, self.ridge)
         self.singular_values_ = system.singular_values

@@ -150,7 +150,8 @@ def _divide(a: np.ndarray, b: np.ndarray, otherwise: float = 0.0) -> np.ndarray:
 
 
 def _centred(side: Side, transform: np.ndarray, n: float, mean_y: np.ndarray) -> _Centred:
-    mean = side.sums[0] / n
-    gram = transform.T @ (side.gram[0] - n * np.outer(mean, mean)) @ transform
-    cross = side.cross[0] - n * np.outer(mean, mean_y)
-    return _Centred(transform.T @ mean, (gram + gram.T) / 2, transform.T @ cross)
+    offset = side.sums[0] / n
+    whole = side.gram[0] + np.tril(side.gram[0], -1).T - n * np.outer(offset, offset)
+    gram = transform.T @ whole @ transform
+    cross = side.cross[0] - n * np.outer(offset, mean_y)
+    return _Centred(transform.T @ (side.origin + offset), (gram + gram.T) / 2, transform.T @ cross)
