@@ -94,13 +94,17 @@ def map_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int, la
         X = X.rechunk({1: -1})
         chunks, meta = (X.chunks[0], (n_columns,)), np.empty((0, 0), dtype)
         return X.map_blocks(partial(_located, function=function), dtype=dtype, chunks=chunks, meta=meta)
-    task = dask.delayed(function, pure=False)
-    parts = compute.run([task(shard.block) for shard in shards(X)], label)
+    task = dask.delayed(_checked, pure=False)
+    parts = compute.run([task(shard.block, function, shard.start) for shard in shards(X)], label)
     return np.concatenate(parts) if parts else np.empty((0, n_columns), dtype)
 
 
 def _located(block: Block, function: Callable[[Block], np.ndarray], block_info: Any = None) -> np.ndarray:
-    require_finite(block, block_info[0]["array-location"][0][0])
+    return _checked(block, function, block_info[0]["array-location"][0][0])
+
+
+def _checked(block: Block, function: Callable[[Block], np.ndarray], first_row: int) -> np.ndarray:
+    require_finite(block, first_row)
     return function(block)
 
 
@@ -136,21 +140,24 @@ def row_blocks(block: Block, rows: int = budget.CACHE_ROWS) -> Iterator[slice]:
 
 
 def require_finite(block: Block, rows: int | np.ndarray) -> None:
-    """Raise InputError naming the row and column of the first NaN or infinity in a block.
+    """Raise InputError naming the row and column of the first NaN, infinity or number whose square overflows.
 
     `rows` holds the row numbers of the block in the input, or is the first of consecutive ones.
     """
-    values = block.data if sp.issparse(block) else block
+    values = (block.data if sp.issparse(block) else block).ravel()
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum(dtype=np.float64)):
+        if np.isfinite(np.dot(values, values)):
             return
-    bad = np.argwhere(~np.isfinite(block.toarray() if sp.issparse(block) else block))
+    dense = block.toarray() if sp.issparse(block) else block
+    largest = np.sqrt(np.finfo(dense.dtype).max / (4 * dense.shape[1]))
+    bad = np.argwhere(~(np.abs(dense) < largest))
     if len(bad):
         row, column = bad[0]
-        found = "NaN" if np.isnan(block[row, column]) else "infinity"
+        value = dense[row, column]
+        found = "NaN" if np.isnan(value) else "infinity" if np.isinf(value) else f"{value:g}, too large to be squared"
         number = rows[row] if isinstance(rows, np.ndarray) else rows + row
         raise InputError(
-            f"Input X contains {found}, first in row {number}, column {column}: impute or remove such rows."
+            f"Input X contains {found}, first in row {number}, column {column}: impute, scale or remove such rows."
         )
 
 

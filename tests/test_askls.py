@@ -258,6 +258,7 @@ LAZY_NAN = da.from_array(nan_at(300, 1), chunks=(64, 2))
     ({}, X, np.where(y == 1, np.nan, 0.0), "contains NaN"),
     ({}, LAZY_NAN, y, "NaN, first in row 300, column 1"),
     ({}, da.from_array(nan_at(3, 0, np.inf), chunks=100), y, "infinity, first in row 3, column 0"),
+    ({}, da.from_array(nan_at(3, 0, 1e25).astype("f4"), chunks=100), y, "too large to be squared, first in row 3"),
     ({}, da.zeros((0, 3)), [], "at least one row"),
     ({}, zarr.create_array({}, data=np.array([["a", "b"]] * 400, dtype="U1")), y, "must hold numbers"),
 ])  # fmt: skip

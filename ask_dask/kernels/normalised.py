@@ -12,6 +12,7 @@ import numpy as np
 from ask_dask.budget import BLOCK_ROWS
 from ask_dask.errors import InputError
 from ask_dask.kernels.base import Block, Kernel, LandmarkKernel, require_positive
+from ask_dask.kernels.exponential import exp_below_largest
 from ask_dask.kernels.pointwise import negative_sqdist
 
 Normaliser = Literal["landmarks", "exact"]
@@ -67,10 +68,7 @@ class SNE(_Normalised):
         require_positive(self, bandwidth=self.bandwidth)
 
     def affinity(self, X: Block, Z: Block) -> tuple[np.ndarray, np.ndarray]:
-        E = negative_sqdist(X, Z, self.bandwidth**-2)
-        largest = E.max(1)
-        E -= largest[:, None]
-        return np.exp(E, out=E), largest
+        return exp_below_largest(negative_sqdist(X, Z, self.bandwidth**-2))
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ class StudentT(_Normalised):
 
     def affinity(self, X: Block, Z: Block) -> tuple[np.ndarray, np.ndarray]:
         E = negative_sqdist(X, Z, 1.0)
-        np.subtract(1, E, out=E)
+        np.subtract(1, np.minimum(E, 0, out=E), out=E)
         return np.divide(1, E, out=E), np.zeros(len(E), E.dtype)
 
 

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from ask_dask.kernels.base import Block, Kernel, require_positive
+from ask_dask.kernels.exponential import exp_nonpositive
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,7 @@ class RBF(Kernel):
         require_positive(self, bandwidth=self.bandwidth)
 
     def __call__(self, X: Block, Z: Block) -> np.ndarray:
-        logits = negative_sqdist(X, Z, self.bandwidth**-2)
-        return np.exp(logits, out=logits)
+        return exp_nonpositive(negative_sqdist(X, Z, self.bandwidth**-2))
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def inner(X: Block, Z: Block) -> np.ndarray:
 
 
 def negative_sqdist(X: Block, Z: Block, scale: float) -> np.ndarray:
-    """-scale |x - z|^2, never above zero, shape (n, m), in the dtype of X.
+    """-scale |x - z|^2, shape (n, m), in the dtype of X; above zero by rounding alone.
 
     Two more columns carry the squared norms into the matrix product, so that no pass of its own adds them; dense
     points are centred first, because the difference of large norms cancels.
@@ -102,7 +102,7 @@ def negative_sqdist(X: Block, Z: Block, scale: float) -> np.ndarray:
         right = np.column_stack([2 * Z, -_square_norms(Z), -np.ones(len(Z), Z.dtype)])
         right *= scale
         out = left @ right.T
-    return np.minimum(out, 0, out=out)
+    return out
 
 
 def _square_norms(X: Block) -> np.ndarray:
