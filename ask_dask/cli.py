@@ -1,10 +1,12 @@
 """`ask-dask ...`: arguments in, exit code and one clear line out.
 
-Exit codes: 0 done, 1 something the user can put right (one line on stderr), 130 interrupted.
+Exit codes: 0 done, 1 something the user can put right (one line on stderr), 130 interrupted (SIGINT, SIGTERM).
 """
 
 import json
 import logging
+import os
+import signal
 import sys
 import tomllib
 import warnings
@@ -28,6 +30,7 @@ app = App(
     name="ask-dask",
     help="Learning with asymmetric kernels, out of core: raw click logs to models, predictions and a report.",
     version_flags=["--version"],
+    suppress_keyboard_interrupt=False,
 )
 
 
@@ -47,14 +50,23 @@ class Run:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Logging, progress and a place to compute."""
-        logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
-        logging.getLogger("ask_dask").setLevel(logging.DEBUG if self.verbose else logging.WARNING)
+        log = logging.getLogger("ask_dask")  # not the root: dask's own loggers then stay silent
+        log.handlers = [logging.StreamHandler(sys.stderr)]
+        log.setLevel(logging.DEBUG if self.verbose else logging.WARNING)
         with progress_shown(not self.quiet), running_on(self.cluster, self.workers):
             yield
 
+    def say(self, line: str) -> None:
+        """A line of progress."""
+        if not self.quiet:
+            print(line, file=sys.stderr, flush=True)
+
     def show(self, result: Any, words: Callable[[Any], str]) -> None:
         """The result on stdout, for a machine or in words."""
-        print(json.dumps(result) if self.json else words(result))
+        try:
+            print(json.dumps(result) if self.json else words(result), flush=True)
+        except BrokenPipeError:  # the reader has seen enough, as in `ask-dask info ... | head -1`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @app.command
@@ -136,7 +148,7 @@ def run_job(
         command's options; paths are relative to the file.
     """
     with run.running():
-        results = steps.run_job(read_job(job), overwrite, lambda line: print(line, file=sys.stderr, flush=True))
+        results = steps.run_job(read_job(job), overwrite, run.say)
     run.show(results, lambda found: "\n".join(_words(result) for result in found if not result["skipped"]))
 
 
@@ -150,8 +162,8 @@ def demo(
     """Make Criteo-format text and run the whole job on it: ingest, fit, predict, score, report."""
     with run.running():
         job = demonstration.make(to, rows)
-        print(f"The job, as a file: {job} (again with: ask-dask run {job})", file=sys.stderr, flush=True)
-        results = steps.run_job(read_job(job), False, lambda line: print(line, file=sys.stderr, flush=True))
+        run.say(f"The job, as a file: {job} (again with: ask-dask run {job})")
+        results = steps.run_job(read_job(job), False, run.say)
     run.show(results, lambda found: "\n".join(_words(result) for result in found if not result["skipped"]))
 
 
@@ -170,7 +182,9 @@ def read_job(path: Path) -> list[steps.Step]:
     """
     try:
         found = _Job(**tomllib.loads(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path} cannot be read as TOML: {error}.") from error
     except ValidationError as error:
         raise InputError(f"{path}: {_first(error)}.") from error
@@ -238,12 +252,19 @@ def _lines(found: dict[str, Any], indent: str = "") -> Iterator[str]:
             yield f"{indent}{key}: {size(value) if key == 'bytes' else value}"
 
 
-def _first(error: ValidationError) -> str:
+def _first(error: ValidationError, prefix: str = "") -> str:
     """The first complaint of pydantic, with the option it is about."""
     found = error.errors()[0]
-    option = ".".join(str(part) for part in found["loc"] if part not in steps.TITLES) or "it"
-    given = "" if found["type"] == "missing" else f" (given {found['input']!r})"
-    return f"{option}: {found['msg'].lower()}{given}"
+    option = next((part for part in found["loc"] if isinstance(part, str) and part not in steps.TITLES), "do")
+    option = prefix + (option.replace("_", "-") if prefix else option)
+    if found["type"] == "extra_forbidden":
+        return f"{option}: there is no such option here"
+    if found["type"] in ("missing", "union_tag_not_found"):
+        return f"{option} is missing"
+    if found["type"] == "union_tag_invalid":
+        return f"do: is one of {', '.join(steps.TITLES)} (given {found['input']['do']!r})"
+    said = found["msg"].removeprefix("Value error, ")
+    return f"{option}: {said[:1].lower()}{said[1:]} (given {found['input']!r})"
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
@@ -254,14 +275,14 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> N
 def main(arguments: list[str] | None = None) -> None:
     """The entry point: runs a command and exits."""
     warnings.showwarning = _show_warning  # type: ignore[assignment]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a time limit ends a job as Ctrl-C does: cleanly
     try:
         app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         cause = error.__cause__
-        text = f"{_first(cause)}." if isinstance(cause, ValidationError) else str(error)
-        _stop(" ".join(text.split()))
+        _stop(f"{_first(cause, '--')}." if isinstance(cause, ValidationError) else str(error))
     except ValidationError as error:
-        _stop(f"{_first(error)}.")
+        _stop(f"{_first(error, '--')}.")
     except AskDaskError as error:
         _stop(str(error))
     except OSError as error:
@@ -273,5 +294,5 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _stop(message: str) -> None:
-    print(f"ask-dask: {message}", file=sys.stderr)
+    print(f"ask-dask: {' '.join(message.split())}", file=sys.stderr)
     sys.exit(1)

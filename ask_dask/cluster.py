@@ -1,5 +1,7 @@
 """A place to run: threads of this process, local processes, or a scheduler that is already there."""
 
+import logging
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,6 +10,11 @@ import dask
 from dask.system import CPU_COUNT
 
 from ask_dask.errors import InputError
+
+log = logging.getLogger("ask_dask")
+
+TIMEOUT = "10s"
+"""How long a scheduler may take to answer."""
 
 
 @contextmanager
@@ -42,9 +49,14 @@ def running_on(spec: str = "threads", workers: int | None = None) -> Iterator[No
     from distributed import Client, LocalCluster
 
     if spec == "processes":
-        cluster = LocalCluster(
-            n_workers=workers or CPU_COUNT, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
-        )
+        with _interrupts_held():
+            cluster = LocalCluster(
+                n_workers=workers or CPU_COUNT,
+                threads_per_worker=1,
+                dashboard_address=None,
+                host="127.0.0.1",
+                silence_logs=logging.CRITICAL,  # what goes wrong is raised here
+            )
         with cluster, Client(cluster):
             yield
         return
@@ -54,8 +66,28 @@ def running_on(spec: str = "threads", workers: int | None = None) -> Iterator[No
             "path of its scheduler file."
         )
     try:
-        client = Client(spec, timeout="10s") if "://" in spec else Client(scheduler_file=spec, timeout="10s")
-    except (OSError, TimeoutError, ValueError) as error:
-        raise InputError(f"No scheduler answers at {spec} ({error}): check that it runs.") from error
+        client = Client(spec, timeout=TIMEOUT) if "://" in spec else Client(scheduler_file=spec, timeout=TIMEOUT)
+    except (OSError, ValueError, KeyError, TypeError, AssertionError) as error:
+        raise InputError(
+            f"No scheduler answers at {spec} ({str(error) or 'no answer'}): check that it runs."
+        ) from error
     with client:
+        if not client.nthreads():
+            log.warning("The scheduler at %s has no workers yet: waiting for the first.", spec)
         yield
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C waits, and processes started inside never get it: they are ended by this one, without a word."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # when it starts, it lets SIGINT through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -3,13 +3,14 @@
 Local threads (the default), `dask.config.set(scheduler="processes")` and a distributed Client all do.
 """
 
+import asyncio
 import logging
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import dask
@@ -21,6 +22,8 @@ from dask.system import CPU_COUNT
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from threadpoolctl import threadpool_limits
+
+from ask_dask.errors import AskDaskError
 
 log = logging.getLogger("ask_dask")
 
@@ -107,14 +110,37 @@ def _ending_together() -> Iterator[None]:
 def _run_distributed(
     client: Any, tasks: Sequence[Delayed], advance: Callable[[], None], watched: Sequence[Delayed] = ()
 ) -> list[Any]:
-    from distributed import as_completed
+    from distributed import KilledWorker, as_completed
 
-    futures = client.compute(list(tasks), optimize_graph=False)
-    if watched:
-        return client.gather(futures)
-    for _ in as_completed(futures, raise_errors=False):
-        advance()
-    return client.gather(futures)
+    futures = client.compute([*tasks, *watched], optimize_graph=False)
+    wanted = futures[: len(tasks)]
+    waiting = {future.key: future for future in futures[len(tasks) :] or wanted}
+    del futures  # so that the cluster forgets what is watched as soon as it is done
+    try:
+        for future in as_completed(list(waiting.values()), raise_errors=False):
+            if future.status != "finished":
+                break
+            del waiting[future.key]
+            advance()
+        return client.gather(wanted)
+    except BaseException as error:
+        for future in (*wanted, *waiting.values()):
+            future.release()
+        with suppress(Exception):  # the scheduler may be what was lost
+            client.run(_until_idle, on_error="ignore")
+        if isinstance(error, KilledWorker):
+            raise AskDaskError(
+                f"Workers died, the last at {error.last_worker.address}, most likely for want of memory: give them "
+                "more, or use fewer."
+            ) from error
+        raise
+
+
+async def _until_idle(dask_worker: Any) -> None:
+    """Wait on a worker for the tasks that still run there: after one failed, none still writes to a store."""
+    await asyncio.sleep(0.2)  # what the client gave up is known here by then
+    while dask_worker.state.executing_count:
+        await asyncio.sleep(0.05)
 
 
 class _OneBlasThread:
@@ -174,7 +200,7 @@ def _progress(label: str, total: int, unit: str) -> Iterator[Callable[[], None]]
 
 
 class _Lines:
-    """A plain line at the start, at most every ten seconds, and at the end."""
+    """A plain line every ten seconds or less often, and at the end."""
 
     def __init__(self, label: str, total: int, unit: str) -> None:
         self.label, self.total, self.unit = label, total, unit
@@ -196,8 +222,8 @@ class _Lines:
               file=sys.stderr, flush=True)  # fmt: skip
 
     def __exit__(self, kind: Any, *_: Any) -> None:
-        end = "stopped" if kind else "done"
-        print(f"{self.label}: {end}, {self.total} {self.unit}, {time.monotonic() - self.started:.1f} s",
+        end = f"stopped, {self.done}/{self.total}" if kind else f"done, {self.total}"
+        print(f"{self.label}: {end} {self.unit}, {time.monotonic() - self.started:.1f} s",
               file=sys.stderr, flush=True)  # fmt: skip
 
 

@@ -1,12 +1,14 @@
 """The whole job on data made on the spot."""
 
+import os
 from pathlib import Path
 
 from ask_dask.errors import InputError, StoreError
 from ask_dask.ingest.synthetic import make_criteo
 
 JOB = """\
-# The whole job. Run it with: ask-dask run job.toml
+# The whole job, made by: ask-dask demo --rows {rows}
+# Run it with: ask-dask run job.toml
 # A step whose output is complete, with the same options and inputs, is skipped.
 
 [[step]]
@@ -58,20 +60,40 @@ def make(folder: Path, n_rows: int) -> Path:
     -------
     path
         Of job.toml.
+
+    Raises
+    ------
+    InputError
+        Too few rows, or the folder holds a demo of another number of rows.
+    StoreError
+        The folder cannot be written.
     """
     if n_rows < 1000:
         raise InputError(f"rows={n_rows} is too few to show anything: make 1000 or more.")
+    landmarks = [n for n in (250, 500, 1000) if n <= n_rows // 5] or [n_rows // 5]
+    text = JOB.replace("{rows}", str(n_rows)).replace("[250, 500, 1000]", str(landmarks))
+    job = folder / "job.toml"
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if not job.exists():
+            job.write_text(text, encoding="utf-8")
+        elif job.read_text(encoding="utf-8").splitlines()[:1] != text.splitlines()[:1]:
+            raise InputError(f"{job} is not of a demo with rows={n_rows}: choose another place with --to.")
         for name, rows, seed in (("train.txt", n_rows - n_rows // 5, 0), ("new.txt", n_rows // 5, 1)):
             if not (folder / name).exists():
-                make_criteo(folder / name, rows, random_state=seed)
-        job = folder / "job.toml"
-        if not job.exists():
-            landmarks = [n for n in (250, 500, 1000) if n <= n_rows // 5]
-            job.write_text(JOB.replace("[250, 500, 1000]", str(landmarks)), encoding="utf-8")
+                _make_whole(folder / name, rows, seed)
     except OSError as error:
         raise StoreError(
             f"Cannot write {folder}: {error.strerror or error}; choose another place with --to."
         ) from error
     return job
+
+
+def _make_whole(path: Path, n_rows: int, seed: int) -> None:
+    """The file appears when all of it is written."""
+    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    try:
+        make_criteo(partial, n_rows, random_state=seed)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ import numpy as np
 import zarr
 from cyclopts import Parameter
 from dask.utils import parse_bytes
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from ask_dask import blocks, compute, kernels, report, score, store
 from ask_dask.encode import Encoder
@@ -35,10 +35,23 @@ def _split(values: Any) -> Any:
     ]
 
 
+def _check_size(value: str | None) -> str | None:
+    try:
+        if value is None or parse_bytes(value) > 0:
+            return value
+    except ValueError:
+        pass
+    raise ValueError("not a size such as 2GiB or 512MiB")
+
+
 _List = (BeforeValidator(_split), Parameter(negative="", consume_multiple=False))
-Memory = Annotated[str | None, Field(description="Memory budget, such as 2GiB; default: what the machine allows.")]
+Memory = Annotated[
+    str | None,
+    AfterValidator(_check_size),
+    Field(description="Memory budget, such as 2GiB; default: what the machine allows."),
+]
 Overwrite = Annotated[bool, Parameter(negative=""), Field(description="Replace what is there.")]
-Seed = Annotated[int, Field(ge=0, description="Seed of everything random in this step.")]
+Seed = Annotated[int, Field(ge=0, lt=2**32, description="Seed of everything random in this step.")]
 
 
 class Step(BaseModel):
@@ -56,8 +69,8 @@ class Step(BaseModel):
         raise NotImplementedError
 
     def recipe(self) -> dict[str, Any]:
-        """What decides the output: parameters and input fingerprints."""
-        parameters = self.model_dump(mode="json", exclude={"overwrite", "memory", "to"})
+        """What decides the output: parameters and input fingerprints. Paths do not, so a folder may be moved."""
+        parameters = self.model_dump(mode="json", exclude={"overwrite", "memory", *_PATHS})
         return {"step": self.title, "parameters": parameters, "inputs": self.inputs()}
 
     def made(self) -> dict[str, Any] | None:
@@ -78,12 +91,7 @@ class _Storing(Step):
     @property
     def bytes_allowed(self) -> int | None:
         """The memory budget in bytes."""
-        if self.memory is None:
-            return None
-        try:
-            return int(parse_bytes(self.memory))
-        except ValueError as error:
-            raise InputError(f"memory={self.memory!r} is not a size: write it as 2GiB or 512MiB.") from error
+        return None if self.memory is None else int(parse_bytes(self.memory))
 
 
 class Encoding(BaseModel):
@@ -94,8 +102,8 @@ class Encoding(BaseModel):
         Path | None,
         Field(description="A dataset or model store whose encoder to use, for new rows; default: fit one."),
     ] = None
-    encoding_folds: Annotated[int, Field(ge=2, description="Folds of the target encoding.")] = 5
-    smoothing: Annotated[float, Field(ge=0, description="Rows that the mean label counts for in each value.")] = 10.0
+    encoding_folds: Annotated[int, Field(ge=2, le=255, description="Folds of the target encoding.")] = 5
+    smoothing: Annotated[float, Field(gt=0, description="Rows that the mean label counts for in each value.")] = 10.0
     buckets: Annotated[int, Field(ge=2, description="Hash buckets of each categorical column.")] = 2**18
     counts: Annotated[bool, Field(description="Add the log count of each categorical value.")] = True
     max_rejects: Annotated[float, Field(ge=0, le=1, description="Largest share of bad rows that is set aside.")] = 0.001
@@ -111,8 +119,8 @@ class Ingest(Encoding, _Storing):
     files: Annotated[list[str], *_List]
 
     def inputs(self) -> dict[str, Any]:
-        found = {file: _file_facts(file) for file in self.files}
-        return found | ({"encoder": _encoder_fingerprint(self.encoder)} if self.encoder else {})
+        found: dict[str, Any] = {"files": [_file_facts(file) for file in self.files]}
+        return found | ({"encoder": _encoder(self.encoder).fingerprint} if self.encoder else {})
 
     def run(self) -> dict[str, Any]:
         ingest(
@@ -169,11 +177,14 @@ class Fit(_Storing):
         return {"data": store.about(store.open_store(self.data, "dataset"))["fingerprint"]}
 
     def run(self) -> dict[str, Any]:
-        store.refuse_existing(self.to, self.overwrite)
         data = store.open_store(self.data, "dataset")
-        about = store.about(data)
         if "y" not in data:
             raise InputError(f"{self.data} holds no labels, and fit needs them: ingest files that have a label column.")
+        with store.create(self.to, "model", self.overwrite) as group:  # first, so that a place is refused at once
+            self._fit(data, group)
+        return info(self.to)
+
+    def _fit(self, data: zarr.Group, group: zarr.Group) -> None:
         model = AsKLSClassifier(
             kernel=self._kernel(),
             gamma=self.gamma,
@@ -188,18 +199,19 @@ class Fit(_Storing):
             memory=self.memory,
             random_state=self.seed,
         ).fit(store.array(data, "X"), store.array(data, "y"))
-        with store.create(self.to, "model", self.overwrite) as group:
-            model_store.write(model, group)
-            store.describe(
-                group,
-                recipe=self.recipe(),
-                data=_provenance(self.data, data),
-                feature_names=about.get("feature_names"),
-                steps=[*about.get("steps", []), *model.steps_],
-            )
-            if "encoder" in data:
-                Encoder.load(store.subgroup(data, "encoder")).save(group.create_group("encoder"))
-        return info(self.to)
+        model_store.write(model, group)
+        about, recipe = store.about(data), self.recipe()
+        store.describe(
+            group,
+            # With the recipe, since the merger and the scores on held-out rows depend on it too.
+            fingerprint=store.fingerprint(store.about(group)["fingerprint"], json.dumps(recipe, sort_keys=True)),
+            recipe=recipe,
+            data=_provenance(self.data, data),
+            feature_names=about.get("feature_names"),
+            steps=[*about.get("steps", []), *model.steps_],
+        )
+        if "encoder" in data:
+            Encoder.load(store.subgroup(data, "encoder")).save(group.create_group("encoder"))
 
     def _kernel(self) -> kernels.Kernel | None:
         if self.kernel in ("sne", "rbf", "laplacian"):
@@ -229,17 +241,17 @@ class Predict(_Storing):
 
     def inputs(self) -> dict[str, Any]:
         model = store.about(store.open_store(self.model, "model"))["fingerprint"]
-        return {"model": model} | {path: _input_fingerprint(path) for path in self.data}
+        return {"model": model, "data": [_input_fingerprint(path) for path in self.data]}
 
     def run(self) -> dict[str, Any]:
-        store.refuse_existing(self.to, self.overwrite)
+        store.refuse_existing(self.to, self.overwrite, "predictions")
         model = store.open_store(self.model, "model")
         if len(self.data) == 1 and Path(self.data[0]).is_dir():
             return self._predict(model, store.open_store(self.data[0], "dataset"))
         found = store.about(model).get("data", {}).get("format")
         if "encoder" not in model or not found:
             raise InputError(f"{self.model} has no encoder, so it cannot read raw files: give a dataset store.")
-        folder = Path(tempfile.mkdtemp(prefix=f".{self.to.name}.", dir=_existing_folder(self.to)))
+        folder = _folder_beside(self.to)
         try:
             encoder = Encoder.load(store.subgroup(model, "encoder"))
             ingest(self.data, folder / "rows.zarr", format=found, encoder=encoder, max_rejects=self.max_rejects,
@@ -249,7 +261,7 @@ class Predict(_Storing):
             shutil.rmtree(folder, ignore_errors=True)
 
     def _predict(self, model: zarr.Group, data: zarr.Group) -> dict[str, Any]:
-        _check_encoders(self.model, model, self.data[0], data)
+        _check_features(self.model, model, self.data[0], data)
         steps: list[dict[str, Any]] = []
         with store.create(self.to, "predictions", self.overwrite) as group:
             with compute.measured(steps, "predict"):
@@ -305,6 +317,8 @@ class Report(Step):
         found = {"model": store.about(store.open_store(self.model, "model"))["fingerprint"]}
         if self.predictions:
             found["predictions"] = store.about(store.open_store(self.predictions, "predictions"))["fingerprint"]
+        if self.data:
+            found["data"] = store.about(store.open_store(self.data, "dataset"))["fingerprint"]
         return found
 
     def made(self) -> dict[str, Any] | None:
@@ -404,7 +418,7 @@ def run_job(steps: list[Step], overwrite: bool, say: Callable[[str], None]) -> l
                 done.append({"step": step.title, "skipped": True})
                 continue
             if made is not None:
-                if not overwrite:
+                if not (overwrite or getattr(step, "overwrite", False)):
                     raise StoreError(
                         f"{getattr(step, 'to', '')} was made with other parameters or from other inputs: pass "
                         "--overwrite to make it again, or name another place."
@@ -433,18 +447,19 @@ def _encoder(path: Path) -> Encoder:
     return Encoder.load(store.subgroup(group, "encoder"))
 
 
-def _encoder_fingerprint(path: Path) -> str:
-    return _encoder(path).fingerprint
-
-
-def _check_encoders(model_path: Path, model: zarr.Group, data_path: str, data: zarr.Group) -> None:
-    """Refuse rows that were encoded otherwise than the model's training rows."""
+def _check_features(model_path: Path, model: zarr.Group, data_path: str, data: zarr.Group) -> None:
+    """Refuse rows whose features are not those of the model's training rows."""
     expected = store.about(model).get("data", {}).get("encoder_fingerprint")
     found = store.about(data).get("encoder_fingerprint")
     if expected != found:
         raise InputError(
             f"{data_path} was not encoded with the encoder of {model_path}: ingest it with --encoder {model_path}, or "
             "give predict the raw files."
+        )
+    width, wanted = store.array(data, "X").shape[1], store.about(model)["n_features"]
+    if width != wanted:
+        raise InputError(
+            f"{data_path} has {width} features and {model_path} was fitted on {wanted}: give its own kind."
         )
 
 
@@ -455,17 +470,18 @@ def _input_fingerprint(path: str) -> Any:
 
 
 def _file_facts(path: str) -> list[Any]:
-    """What tells a changed raw file without reading it."""
+    """What tells a changed raw file without reading it; its name has no secrets."""
     found = find(path)
-    return [found.size, found.modified]
+    return [Path(found.name).name, found.size, found.modified]
 
 
-def _existing_folder(path: Path) -> Path:
+def _folder_beside(path: Path) -> Path:
+    """A new hidden folder where the path will be."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=f".{path.name}.partial-", dir=path.parent))
     except OSError as error:
         raise StoreError(f"Cannot write {path}: {error.strerror}; choose another place.") from error
-    return path.parent
 
 
 TITLES = tuple(step.title for step in (Ingest, Fit, Predict, Score, Report))

@@ -7,7 +7,9 @@ Nothing in it is pickled: arrays of numbers and fixed-width text, and JSON.
 """
 
 import hashlib
+import os
 import platform
+import re
 import shutil
 import time
 import uuid
@@ -38,7 +40,7 @@ def create(path: str | Path, schema: str, overwrite: bool = False) -> Iterator[z
     Parameters
     ----------
     path : path
-        Where the store will be. Never overwritten unless `overwrite`.
+        Where the store will be. With `overwrite` it replaces a store of the same schema, and never anything else.
     schema : {"dataset", "model", "predictions"}
 
     Yields
@@ -49,7 +51,7 @@ def create(path: str | Path, schema: str, overwrite: bool = False) -> Iterator[z
     Raises
     ------
     StoreError
-        The path exists, or its folder is not there or not writable.
+        Something is there that may not be replaced, or the place cannot be written.
 
     Examples
     --------
@@ -61,24 +63,28 @@ def create(path: str | Path, schema: str, overwrite: bool = False) -> Iterator[z
     array([0., 1., 2.])
     """
     path = local(path)
-    refuse_existing(path, overwrite)
+    refuse_existing(path, overwrite, schema)
     partial = path.with_name(f".{path.name}{_PARTIAL}{uuid.uuid4().hex[:8]}")
+    published = False
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        group = zarr.open_group(partial, mode="w", zarr_format=3)
-    except OSError as error:
-        raise StoreError(f"Cannot write {path}: {error.strerror or error}; choose another place.") from error
-    try:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            group = zarr.open_group(partial, mode="w", zarr_format=3)
+        except OSError as error:
+            raise StoreError(f"Cannot write {path}: {error.strerror or error}; choose another place.") from error
         describe(group, schema=schema, version=VERSIONS[schema], made_by=_made_by())
         yield group
-        describe(group, complete=True)
+        describe(group, complete=True, file_count=_count_files(partial))
         _publish(partial, path)
+        published = True
     except OSError as error:
         if isinstance(error, StoreError) or error.errno is None:
             raise
         raise StoreError(f"Cannot write {path}: {error.strerror}; nothing was published there.") from error
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        for _ in range(0 if published else 3):  # in zarr's own thread a write that was interrupted still ends
+            time.sleep(0.05)
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 def local(path: str | Path) -> Path:
@@ -89,22 +95,46 @@ def local(path: str | Path) -> Path:
     StoreError
         For a URL: stores are written and read on a file system.
     """
-    if "://" in str(path):
+    if re.match(r"[A-Za-z][\w+.-]+:/", str(path)):  # one slash, since a Path of a URL has lost the other
         raise StoreError(f"Stores are kept on a file system, and {path} is a URL: give a local path.")
     return Path(path)
 
 
-def refuse_existing(path: str | Path, overwrite: bool) -> None:
-    """Raise StoreError when something is there already; call it before long work."""
-    if local(path).exists() and not overwrite:
+def refuse_existing(path: str | Path, overwrite: bool, schema: str | None = None) -> None:
+    """Raise StoreError when something is there that may not be replaced; call it before long work.
+
+    Given a schema, only a store of that schema (or an empty folder) may be, even with `overwrite`.
+    """
+    path = local(path)
+    if not (path.exists() or path.is_symlink()):
+        return
+    if not overwrite:
         raise StoreError(f"{path} exists already: choose another place, or pass --overwrite (overwrite=True).")
+    if schema and _schema(path) != schema and not (path.is_dir() and not any(path.iterdir())):
+        raise StoreError(f"{path} is no {schema} store, so it is not replaced: choose another place.")
+
+
+def _schema(path: Path) -> str | None:
+    try:
+        return about(zarr.open_group(path, mode="r", zarr_format=3)).get("schema")
+    except (OSError, KeyError, ValueError, TypeError):
+        return None
+
+
+def _count_files(path: Path) -> int:
+    return sum(len(files) for *_, files in os.walk(path))
 
 
 def _publish(partial: Path, path: Path) -> None:
     old = path.with_name(f".{path.name}.old-{uuid.uuid4().hex[:8]}")
     if path.exists():
         path.rename(old)
-    partial.rename(path)
+    try:
+        partial.rename(path)
+    except BaseException:
+        if old.exists():
+            old.rename(path)
+        raise
     if old.is_dir() and not old.is_symlink():
         shutil.rmtree(old, ignore_errors=True)
     else:
@@ -117,8 +147,8 @@ def open_store(path: str | Path, schema: str | None = None) -> zarr.Group:
     Raises
     ------
     StoreError
-        Nothing there, not a store of this package, unfinished, of another schema than asked, or of a version that
-        this package does not know.
+        Nothing there, not a store of this package, unfinished, lacking files, of another schema than asked, or of a
+        version that this package does not know.
     """
     path = local(path)
     if not path.exists():
@@ -138,6 +168,14 @@ def open_store(path: str | Path, schema: str | None = None) -> zarr.Group:
         )
     if schema is not None and found != schema:
         raise StoreError(f"{path} is a {found} store, where a {schema} store is needed: check the path.")
+    # A chunk that is not there reads as zeros, which no checksum can tell.
+    lacking = about.get("file_count", 0) - _count_files(path)
+    if lacking > 0:
+        raise StoreError(f"{path} lacks {lacking} of its files: copy it again, or make it again with --overwrite.")
+    try:
+        list(group.members(max_depth=None))
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"{path} is damaged, an array cannot be opened ({error}): make it again.") from error
     return group
 
 

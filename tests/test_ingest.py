@@ -9,7 +9,7 @@ import dask
 import numpy as np
 import pytest
 
-from ask_dask import store
+from ask_dask import compute, store
 from ask_dask.encode import Encoder, fit
 from ask_dask.errors import BudgetError, InputError, StoreError
 from ask_dask.ingest import files as raw
@@ -361,7 +361,7 @@ def test_wrong_parameters(made, options, message):
 
 def test_memory_is_refused_early(made):
     with pytest.raises(BudgetError, match=r"n_buckets=1048576 needs .*use n_buckets=\d+ or less"):
-        made(text(), n_buckets=1 << 20, memory=ingest_plan(26, 5, 1000, pipeline._workers()).total)
+        made(text(), n_buckets=1 << 20, memory=ingest_plan(26, 5, 1000, compute.workers()).total)
 
 
 def test_an_encoder_made_before_transforms_rows_without_labels(made):

@@ -1,0 +1,369 @@
+"""The command line, run as its users run it: results on stdout, one line on stderr when something is wrong."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ask_dask import cli, load, store
+from ask_dask.ingest.synthetic import make_criteo
+
+COMMAND = [sys.executable, "-c", "from ask_dask.cli import main; main()"]
+SMALL = ("--landmarks", "20", "--gamma", "1", "--folds", "3", "--bandwidth", "20")
+
+
+@pytest.fixture
+def ask(capsys):
+    """Run the command in this process: exit code, stdout, stderr."""
+
+    def run(*arguments):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as left:
+            cli.main([str(argument) for argument in arguments])
+        return left.value.code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Raw files, and a store of each kind."""
+    folder = tmp_path_factory.mktemp("made")
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        make_criteo("train.txt", 2000)
+        make_criteo("more.txt.gz", 500, random_state=1)
+        make_criteo("new.txt", 400, random_state=2)
+        for arguments in (
+            ("ingest", "criteo", "train.txt", "more.txt.gz", "--to", "data.zarr", "--buckets", "512"),
+            ("ingest", "criteo", "new.txt", "--encoder", "data.zarr", "--to", "new.zarr"),
+            ("fit", "--data", "data.zarr", "--to", "model.zarr", "--gamma", "1,10", "--landmarks", "20,40",
+             "--folds", "3", "--kernel", "sne", "--bandwidth", "20"),
+            ("predict", "--model", "model.zarr", "--data", "new.zarr", "--to", "predictions.zarr"),
+        ):  # fmt: skip
+            with pytest.raises(SystemExit) as left:
+                cli.main([*arguments, "--quiet"])
+            assert left.value.code == 0, arguments
+    finally:
+        os.chdir(before)
+    return folder
+
+
+@pytest.fixture
+def here(made, tmp_path, monkeypatch):
+    """A folder to work in, with links to what was made."""
+    for path in made.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def hidden(folder):
+    return [path.name for path in folder.rglob(".*")]
+
+
+def refused(result, message):
+    """Exit code 1, nothing on stdout, one line on stderr."""
+    code, out, err = result
+    assert (code, out) == (1, "") and err.count("\n") == 1 and err.startswith("ask-dask: "), result
+    assert message in err
+    return True
+
+
+def test_demo_makes_everything_and_then_skips_it(tmp_path, ask):
+    code, out, err = ask("demo", "--rows", 1000, "--to", tmp_path / "X")
+    assert code == 0 and "held-out AUROC" in out and "report.html" in out and "step 6 of 6, report: started" in err
+    assert {path.name for path in (tmp_path / "X").iterdir()} == {
+        "train.txt", "new.txt", "job.toml", "data.zarr", "new.zarr", "model.zarr", "predictions.zarr", "report.html"
+    }  # fmt: skip
+    code, out, err = ask("demo", "--rows", 1000, "--to", tmp_path / "X")
+    assert code == 0 and err.count("skipped") == 5
+    refused(ask("demo", "--rows", 2000, "--to", tmp_path / "X"), "not of a demo with rows=2000")
+    job = tmp_path / "X" / "job.toml"
+    job.write_text(job.read_text().replace("gamma = [10, 100, 1000, 10000]", "gamma = [3]"))
+    refused(ask("run", job, "--quiet"), f"step 3 of 6, fit: {tmp_path / 'X' / 'model.zarr'} was made with other")
+    code, out, err = ask("run", job, "--overwrite", "--json")
+    assert code == 0 and [step["skipped"] for step in json.loads(out)] == [True, True, False, False, False, False]
+    assert not hidden(tmp_path)
+
+
+def test_raw_text_and_its_store_give_the_same_predictions(here, ask):
+    assert ask("predict", "--model", "model.zarr", "--data", "new.txt", "--to", "raw.zarr")[0] == 0
+    text = (here / "new.txt").read_bytes().splitlines(keepends=True)
+    (here / "bare.txt").write_bytes(b"".join(line.partition(b"\t")[2] for line in text))
+    assert ask("predict", "--model", "model.zarr", "--data", "bare.txt", "--to", "bare.zarr")[0] == 0
+    whole, raw, bare = (store.open_store(f"{name}.zarr") for name in ("predictions", "raw", "bare"))
+    for name, array in whole.arrays():
+        np.testing.assert_array_equal(array[:], raw[name][:], err_msg=name)
+        assert name == "y" or (array[:] == bare[name][:]).all()
+    assert "y" not in bare and not hidden(here)
+    refused(ask("score", "--predictions", "bare.zarr"), "has no labels")
+    code, out, _ = ask("score", "--predictions", "raw.zarr", "--json")
+    assert code == 0 and json.loads(out)["n"] == 400
+
+
+def test_each_result_in_words_and_as_json(here, ask):
+    predicted = ("--predictions", "predictions.zarr")
+    commands = {
+        "ingest": ("ingest", "criteo", "new.txt", "--to", "i.zarr", "--buckets", "64"),
+        "fit": ("fit", "--data", "data.zarr", "--to", "f.zarr", *SMALL),
+        "predict": ("predict", "--model", "model.zarr", "--data", "new.zarr", "--to", "p.zarr"),
+        "score": ("score", *predicted),
+        "score data": ("score", *predicted, "--data", "new.zarr"),
+        "report": ("report", "--model", "model.zarr", "--to", "r.html", *predicted),
+    }
+    for name, arguments in commands.items():
+        code, out, err = ask(*arguments)
+        assert code == 0 and out and "Traceback" not in err, name
+        more = () if name.startswith("score") else ("--overwrite",)
+        code, out, err = ask(*arguments, "--json", "--quiet", *more)
+        assert (code, err) == (0, ""), name
+        assert json.loads(out)["step"] == name.split()[0]
+    for name in ("data", "new", "model", "predictions"):
+        found = json.loads(ask("info", f"{name}.zarr", "--json")[1])
+        assert found["schema"] == {"new": "dataset", "data": "dataset"}.get(name, name) and found["bytes"] > 0
+        assert f"schema: {found['schema']}" in ask("info", f"{name}.zarr")[1]
+    code, out, err = ask("fit", "--data", "data.zarr", "--to", "v.zarr", *SMALL, "-v")
+    assert code == 0 and out.count("\n") == 1 and "moments: done, 1 shards" in err and "moments: 1 shards in" in err
+
+
+def bad_files(folder):
+    lines = (folder / "train.txt").read_bytes().splitlines(keepends=True)[:200]
+    cells = lines[5].split(b"\t")
+    packed = (folder / "more.txt.gz").read_bytes()
+
+    def sixth(line):
+        return b"".join([*lines[:5], line, *lines[6:]])
+
+    files = {
+        "truncated": b"".join(lines)[:-60],
+        "columns": sixth(b"1\t2\n"),
+        "label": sixth(b"\t".join([b"2", *cells[1:]])),
+        "number": sixth(b"\t".join([cells[0], b"12x", *cells[2:]])),
+        "utf": sixth(b"\t".join([*cells[:-1], b"\xff\n"])),
+        "empty": b"",
+        "one": b"".join(b"1" + line[1:] for line in lines),
+        "prose": b"It was a dark and stormy night.\n" * 9,
+        "bare": b"".join(line.partition(b"\t")[2] for line in lines),
+        "cut.gz": packed[: len(packed) // 2],
+    }
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    (folder / "directory").mkdir()
+
+
+BAD_FILES = [
+    ("truncated", "truncated, line 200: "),
+    ("columns", "columns, line 6: 2 columns where 40 are needed"),
+    ("label", "label, line 6: label is '2', not 0 or 1"),
+    ("number", "number, line 6: column I1 is '12x', not a finite number"),
+    ("utf", "utf, line 6: not valid UTF-8 at column C26"),
+    ("empty", "empty is empty"),
+    ("one", "one has only the label 1"),
+    ("prose", "prose, line 1: 1 columns"),
+    ("bare", "bare has no column label"),
+    ("cut.gz", "cut.gz is cut short or damaged near line"),
+    ("directory", "directory is a directory"),
+    ("missing", "There is no file missing"),
+]
+
+
+def test_bad_files_are_refused(here, ask):
+    bad_files(here)
+    for name, message in BAD_FILES:
+        refused(ask("ingest", "criteo", name, "--to", "x.zarr", "--buckets", "64", "--quiet"), message)
+        if name not in ("one", "bare", "directory"):
+            arguments = ("--model", "model.zarr", "--data", name, "--to", "x.zarr", "--quiet")
+            refused(ask("predict", *arguments), message)
+        assert not hidden(here) and not (here / "x.zarr").exists()
+    arguments = ("ingest", "criteo", "truncated", "--to", "x.zarr", "--buckets", "64", "--max-rejects", "0.01")
+    code, out, _ = ask(*arguments)
+    assert code == 0 and "199 rows" in out and "1 rejected" in out
+
+
+FIT = ("fit", "--data", "data.zarr", "--quiet")
+PREDICT = ("predict", "--data", "new.zarr", "--quiet")
+X = ("--to", "x.zarr")
+REFUSED = [
+    ((*FIT, *X, "--gamma", "0"), "gamma=0 must be a finite number above 0"),
+    ((*FIT, *X, "--gamma=-1"), "gamma=-1 must be a finite number above 0"),
+    ((*FIT, *X, "--gamma", "a"), "--gamma: input should be a valid number"),
+    ((*FIT, *X, "--landmarks", "3000"), "n_landmarks=3000 is more than the 2500 rows"),
+    ((*FIT, *X, "--folds", "1"), "--folds: input should be greater than or equal to 2 (given '1')"),
+    ((*FIT, *X, "--folds", "2400", "--landmarks", "9"), "rows of the smallest class: use fewer folds"),
+    ((*FIT, *X, "--kernel", "rbf"), "give --bandwidth"),
+    ((*FIT, *X, "--memory", "lots"), "--memory: not a size such as 2GiB or 512MiB (given 'lots')"),
+    ((*FIT, *X, "--memory", "700MiB", "--landmarks", "2000", "--workers", "1"), "use n_landmarks="),
+    ((*FIT, *X, "--seed", "99999999999"), "--seed: input should be less than"),
+    ((*FIT, *X, "--gama", "1"), "Unknown option: --gama. Did you mean --gamma?"),
+    ((*FIT, *X, "--cluster", "moon"), "There is no cluster 'moon'"),
+    ((*FIT, *X, "--workers", "0"), "workers=0 must be 1 or more"),
+    ((*FIT, "--to", "model.zarr"), "model.zarr exists already: choose another place, or pass --overwrite"),
+    ((*FIT, "--to", "new.zarr", "--overwrite"), "new.zarr is no model store, so it is not replaced"),
+    ((*FIT, "--to", "train.txt/x"), "Cannot write train.txt/x"),
+    ((*FIT, "--to", "/proc/x"), "Cannot write /proc/x"),
+    ((*FIT, "--to", "s3://bucket/x"), "is a URL: give a local path"),
+    (FIT, "--to is missing"),
+    (("fit", "--data", "model.zarr", *X), "is a model store, where a dataset store is needed"),
+    (("fit", "--data", "nowhere", *X), "There is no store at nowhere"),
+    ((*PREDICT, *X, "--model", "data.zarr"), "is a dataset store, where a model store is needed"),
+    ((*PREDICT, "--to", "/proc/x", "--model", "model.zarr"), "Cannot write /proc/x"),
+    (("predict", "--data", "new.txt", "--to", "/proc/x", "--model", "model.zarr"), "Cannot write /proc/x"),
+    (("predict", "--data", "model.zarr", *X, "--model", "model.zarr"), "is a model store, where a dataset"),
+    (("score", "--predictions", "predictions.zarr", "--data", "data.zarr"), "score against the data that was"),
+    (("score", "--predictions", "model.zarr"), "where a predictions store is needed"),
+    (("report", "--model", "model.zarr", "--to", "train.txt"), "train.txt exists already"),
+    (("report", "--model", "model.zarr", "--to", "/proc/x.html"), "Cannot write /proc/x.html"),
+    (("ingest", "criteo", "new.txt", *X, "--memory", "100MiB"), "use a budget of "),
+    (("ingest", "criteo", "new.txt", *X, "--encoding-folds", "1"), "--encoding-folds: input should be greater"),
+    (("ingest", "criteo", "new.txt", "--to", "new.txt", "--overwrite"), "new.txt is no dataset store"),
+    (("ingest", "csv", "new.txt", *X), 'Invalid value "csv"'),
+    (("info", "train.txt"), "train.txt is not a store that ask-dask wrote"),
+    (("inof", "data.zarr"), 'Did you mean "info"?'),
+    (("demo", "--rows", "10"), "make 1000 or more"),
+    (("run", "nowhere.toml"), "nowhere.toml cannot be read: No such file or directory"),
+]
+
+
+def test_wrong_commands_are_refused(here, ask):
+    for arguments, message in REFUSED:
+        refused(ask(*arguments), message)
+        assert not hidden(here) and not (here / "x.zarr").exists(), arguments
+
+
+STEP = '[[step]]\ndo = "fit"\ndata = "data.zarr"\nto = "x.zarr"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = [", "cannot be read as TOML"),
+        ("", "step is missing"),
+        ("other = 1\n" + STEP, "other: there is no such option here"),
+        (STEP + "gama = 1", "job.toml, step 1 (fit): gama: there is no such option here"),
+        (STEP + 'gamma = "a"', "step 1 (fit): gamma: input should be a valid number"),
+        (STEP + 'memory = "lots"', "step 1 (fit): memory: not a size such as 2GiB"),
+        (STEP + '[[step]]\ndo = "fly"', "step 2 (fly): do: is one of ingest, fit, predict, score, report"),
+        ('[[step]]\nto = "a"', "step 1 (no do): do is missing"),
+        ('[[step]]\ndo = "fit"\nto = "a"', "step 1 (fit): data is missing"),
+        (STEP.replace("data.zarr", "nowhere"), "step 1 of 1, fit: There is no store at"),
+    ],
+)
+def test_wrong_jobs_are_refused(here, ask, text, message):
+    (here / "job.toml").write_text(text)
+    refused(ask("run", "job.toml", "--quiet"), message)
+
+
+def test_a_resonance_is_one_line(here, ask):
+    arguments = ("fit", "--data", "data.zarr", "--to", "x.zarr", "--kernel", "linear", "--landmarks", "20", "--quiet")
+    assert ask(*arguments, "--gamma", "1")[0] == 0
+    values = load("x.zarr").singular_values_
+    code, _, err = ask(*arguments, "--gamma", repr(float(1 / values[2])), "--overwrite")
+    assert code == 0 and err.count("\n") == 1 and err.startswith("Warning: ") and "gamma" in err
+
+
+def test_damage_is_named_and_never_a_number(here, ask):
+    for name, array in (("new", "X"), ("model", "row_points"), ("model", "encoder/sums"), ("predictions", "score")):
+        damaged = shutil.copytree(here / f"{name}.zarr", here / f"{name}-damaged.zarr", dirs_exist_ok=True)
+        file = next(file for file in (damaged / array).rglob("*") if file.is_file() and file.name != "zarr.json")
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 4
+        file.write_bytes(content)
+        arguments = {
+            "X": ("predict", "--model", "model.zarr", "--data", damaged, *X),
+            "row_points": ("predict", "--model", damaged, "--data", "new.zarr", *X),
+            "encoder/sums": ("predict", "--model", damaged, "--data", "new.txt", *X),
+            "score": ("score", "--predictions", damaged),
+        }[array]
+        refused(ask(*arguments, "--quiet"), f"{damaged.name}/{array} is damaged")
+        assert not hidden(here) and not (here / "x.zarr").exists()
+        shutil.rmtree(damaged)
+
+
+@pytest.mark.parametrize(
+    ("command", "number"),
+    [
+        ("ingest", signal.SIGINT),
+        pytest.param("ingest", signal.SIGTERM, marks=pytest.mark.slow),
+        ("fit", signal.SIGTERM),
+        ("predict", signal.SIGINT),
+    ],
+)
+def test_an_interrupted_command_leaves_nothing_and_runs_again(here, ask, command, number):
+    arguments = {
+        "ingest": ["ingest", "criteo", "train.txt", "--to", "x.zarr", "--quiet"],
+        "fit": ["fit", "--data", "data.zarr", "--to", "x.zarr", "--landmarks", "1500", "--quiet"],
+        "predict": ["predict", "--model", "model.zarr", "--data", "train.txt", "--to", "x.zarr", "--quiet"],
+    }[command]
+    process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not hidden(here):
+        time.sleep(0.01)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert err == "ask-dask: interrupted; complete stores are kept, and the same command starts again.\n"
+    assert not hidden(here) and not (here / "x.zarr").exists()
+    assert command == "fit" or ask(*arguments)[0] == 0
+
+
+def test_a_closed_pipe_is_no_error(here):
+    command = f"{sys.executable} -c 'from ask_dask.cli import main; main()' info data.zarr | head -n 1"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "path: data.zarr\n", "")
+
+
+def assert_same_model(one, other):
+    X = store.open_store("new.zarr")["X"][:]
+    values = (load(path).decision_function(X) for path in (one, other))
+    np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_a_whole_fit_on_processes(here, ask):
+    fit = ("fit", "--data", "data.zarr", *SMALL, "--quiet")
+    assert ask(*fit, "--to", "threads.zarr")[0] == 0
+    code, out, err = ask(*fit, "--to", "processes.zarr", "--cluster", "processes", "--workers", 2)
+    assert (code, err) == (0, "") and out.startswith("processes.zarr: gamma 1, 20 landmarks")
+    assert_same_model("processes.zarr", "threads.zarr")
+
+
+def test_a_whole_fit_on_a_scheduler(here, ask):
+    fit = ("fit", "--data", "data.zarr", *SMALL, "--quiet")
+    assert ask(*fit, "--to", "threads.zarr")[0] == 0
+    file = here / "scheduler.json"
+    dask = [sys.executable, "-m", "dask"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    scheduler = subprocess.Popen(
+        [*dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", file], **quiet
+    )
+    worker = subprocess.Popen(
+        [*dask, "worker", "--scheduler-file", file, "--nthreads", "1", "--no-nanny", "--no-dashboard"], **quiet
+    )
+    try:
+        while not file.exists():
+            time.sleep(0.05)
+        assert ask(*fit, "--to", "file.zarr", "--cluster", file)[0] == 0
+        address = json.loads(file.read_text())["address"]
+        assert ask(*fit, "--to", "address.zarr", "--cluster", address)[0] == 0
+    finally:
+        for process in (worker, scheduler):
+            process.terminate()
+            process.wait(20)
+    for name in ("file.zarr", "address.zarr"):
+        assert_same_model(name, "threads.zarr")
+
+
+def test_many_names_of_a_file(here, ask):
+    (here / "a b").mkdir()
+    shutil.copy(here / "more.txt.gz", here / "a b" / "ünïcode 数.txt.gz")
+    code, out, _ = ask("ingest", "criteo", "a b/ünïcode 数.txt.gz", "--to", "a b/d 数.zarr", "--buckets", "64")
+    assert code == 0 and out.startswith("a b/d 数.zarr: 500 rows")
+    assert ask("info", here / "a b" / "d 数.zarr")[0] == 0

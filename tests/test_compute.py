@@ -1,0 +1,205 @@
+"""Tasks on every scheduler: the same results, failures raised when all have ended, progress, one BLAS thread."""
+
+import io
+import os
+import pty
+import re
+import subprocess
+import sys
+import time
+
+import dask
+import numpy as np
+import pytest
+from dask.distributed import Client, LocalCluster
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from ask_dask import compute
+from ask_dask.cluster import running_on
+from ask_dask.errors import InputError
+
+SCHEDULERS = ("threads", "synchronous", "cluster", pytest.param("processes", marks=pytest.mark.slow))
+
+
+@pytest.fixture(scope="module")
+def client():
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1",
+                           silence_logs=50)  # fmt: skip
+    with cluster, Client(cluster, set_as_default=False) as client:
+        assert client.scheduler.address.startswith("tcp://")
+        yield client
+
+
+@pytest.fixture(params=SCHEDULERS)
+def scheduler(request):
+    if request.param == "cluster":
+        with request.getfixturevalue("client").as_current() as client, dask.config.set(scheduler=client):
+            yield request.param
+    else:
+        with dask.config.set(scheduler=request.param, num_workers=2):
+            yield request.param
+
+
+def square(i):
+    return np.full(3, i * i, np.int64)
+
+
+def slow(i, log, failing):
+    """Fails at once, or writes a line after a while."""
+    if i == failing:
+        raise ValueError(f"task {i} fails")
+    time.sleep(0.3)
+    with open(log, "a") as file:
+        file.write("x")
+    return i
+
+
+def tasks(function, n, *arguments):
+    task = dask.delayed(function, pure=False)
+    return [task(i, *arguments) for i in range(n)]
+
+
+def test_results_come_in_order_and_sums_are_equal(scheduler):
+    np.testing.assert_array_equal(compute.run(tasks(square, 13), "squares"), [square(i) for i in range(13)])
+    np.testing.assert_array_equal(compute.run_sum(tasks(square, 13), "squares"), np.full(3, 650))
+    np.testing.assert_array_equal(compute.run_sum(tasks(square, 3)[2:], "one"), np.full(3, 4))
+    np.testing.assert_array_equal(compute.run(tasks(square, 2), "here", local=True), [square(0), square(1)])
+    assert compute.run([], "nothing") == []
+    assert compute.workers() == 2
+
+
+def test_processes_give_the_same_sum():
+    with dask.config.set(scheduler="processes", num_workers=2):
+        np.testing.assert_array_equal(compute.run_sum(tasks(square, 5), "squares"), np.full(3, 30))
+
+
+@pytest.mark.parametrize("run", [compute.run, compute.run_sum])
+def test_a_failure_is_raised_when_no_task_runs_any_more(scheduler, run, tmp_path):
+    log = tmp_path / "log"
+    log.write_text("")
+    with pytest.raises(ValueError, match="task 1 fails"):
+        run(tasks(slow, 8, str(log), 1), "fails")
+    written = log.read_text()
+    time.sleep(0.7)
+    assert log.read_text() == written and len(written) < 8
+    assert compute.run(tasks(square, 2), "again")[1][0] == 1
+
+
+def test_an_interrupt_ends_what_runs_on_a_cluster(client, tmp_path, monkeypatch):
+    log = tmp_path / "log"
+    log.write_text("")
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with client.as_current(), dask.config.set(scheduler=client), compute.progress_shown():
+        monkeypatch.setattr(compute._Lines, "advance", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            compute.run(tasks(slow, 12, str(log), -1), "long")
+        written = log.read_text()
+        time.sleep(0.7)
+    assert log.read_text() == written and len(written) < 12
+
+
+def test_progress_lines_have_counts_and_an_estimate(scheduler, capsys, monkeypatch):
+    clock = iter(range(0, 10_000, 11))
+    monkeypatch.setattr(compute.time, "monotonic", lambda: next(clock))
+    with compute.progress_shown():
+        compute.run(tasks(square, 3), "Squares", "parts")
+        compute.run_sum(tasks(square, 3), "Sum")
+    out, err = capsys.readouterr()
+    lines = err.splitlines()
+    assert out == "" and len(lines) == 6
+    assert re.fullmatch(r"Squares: 1/3 parts, \d+ s, about \d+ s left", lines[0])
+    assert re.fullmatch(r"Squares: done, 3 parts, \d+\.0 s", lines[2])
+    assert re.fullmatch(r"Sum: 2/3 shards, \d+ s, about \d+ s left", lines[4])
+
+
+def test_progress_is_silent_unless_asked_for_and_says_where_it_stopped(capsys, tmp_path):
+    compute.run(tasks(square, 3), "Squares")
+    assert capsys.readouterr() == ("", "")
+    with compute.progress_shown(), pytest.raises(ValueError), dask.config.set(scheduler="synchronous"):
+        compute.run(tasks(slow, 2, str(tmp_path / "log"), 1), "Slow")
+    assert re.fullmatch(r"Slow: stopped, [01]/2 shards, \d\.\d s\n", capsys.readouterr().err)
+
+
+def test_a_terminal_gets_a_bar():
+    program = (
+        "import dask, time; from ask_dask import compute\n"
+        "with compute.progress_shown(): compute.run([dask.delayed(time.sleep)(0.1) for _ in range(4)], 'Naps', 'naps')"
+    )
+    main, side = pty.openpty()
+    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"}
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=side, env=environment)
+    os.close(side)
+    shown = io.BytesIO()
+    try:
+        while part := os.read(main, 1 << 16):
+            shown.write(part)
+    except OSError:  # how Linux says that the other side is closed
+        pass
+    os.close(main)
+    assert process.wait() == 0 and process.stdout.read() == b""
+    process.stdout.close()
+    text = shown.getvalue().decode()
+    assert "Naps" in text and "4/4 naps" in text and "━" in text
+
+
+def blas_threads():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+def test_one_blas_thread_nests_and_restores():
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        with compute.one_blas_thread():
+            assert blas_threads() == {1}
+            with compute.one_blas_thread():
+                assert blas_threads() == {1}
+            assert blas_threads() == {1}
+            with pytest.raises(ValueError), compute.one_blas_thread():
+                raise ValueError
+            with dask.config.set(scheduler="threads"):
+                found = compute.run([dask.delayed(blas_threads, pure=False)() for _ in range(4)], "look")
+            assert found == [{1}] * 4 and blas_threads() == {1}
+        assert blas_threads() == before == {2}
+
+
+def test_time_and_memory_are_measured():
+    steps = []
+    with pytest.raises(ValueError), compute.measured(steps, "work"):
+        held = np.ones(8 << 20)  # 64 MiB
+        time.sleep(0.12)
+        del held
+        raise ValueError
+    assert steps[0]["step"] == "work" and 0.1 < steps[0]["seconds"] < 5
+    assert (64 << 20) < steps[0]["peak_bytes"] < compute.machine_memory()
+
+
+def test_clusters_that_are_not_there(tmp_path):
+    with pytest.raises(InputError, match="There is no cluster 'moon': give threads, processes"), running_on("moon"):
+        pass
+    said = {
+        "tcp://127.0.0.1:1": r"tcp://127.0.0.1:1 \(Timed out .* after 2 s\): check that it runs",
+        "tcp://127.0.0.1": r"tcp://127.0.0.1 .*missing port",
+        "empty.json": r"empty.json \(no answer\): check that it runs",
+    }
+    (tmp_path / "empty.json").write_text("{}")
+    program = (
+        "import sys; from ask_dask import cluster; cluster.TIMEOUT = '2s'\nwith cluster.running_on(sys.argv[1]): pass"
+    )
+    # Each in a process of its own, as users meet it: a client that failed to start troubles the next one.
+    tried = {
+        spec: subprocess.Popen([sys.executable, "-c", program, spec], stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+        for spec in said
+    }
+    for spec, process in tried.items():
+        last = process.communicate(timeout=60)[1].splitlines()[-1]
+        assert re.match("ask_dask.errors.InputError: No scheduler answers at " + said[spec], last), last
+
+
+def test_threads_are_as_many_as_asked_for():
+    with running_on("threads", workers=3):
+        assert compute.workers() == 3
+    with pytest.raises(InputError, match="workers=0 must be 1 or more"), running_on("threads", workers=0):
+        pass

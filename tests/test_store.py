@@ -1,0 +1,270 @@
+"""Stores: whole or not there, checked when read, replaced only by their own kind, and never code."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from ask_dask import budget, store
+from ask_dask.errors import StoreError
+
+NAMES = ("X", "y", "small")
+
+
+def write(path, value=1.0, rows=5000, schema="dataset", overwrite=False):
+    with store.create(path, schema, overwrite) as group:
+        made = store.create_aligned(group, {"X": ((rows, 3), np.float32), "y": ((rows,), np.int8)})
+        made["X"][:] = np.arange(rows * 3).reshape(-1, 3) + value
+        made["y"][:] = np.arange(rows) % 2 + 1
+        store.write_array(group, "small", np.arange(1.0, 9))
+        store.describe(group, value=value)
+    return Path(path)
+
+
+@pytest.fixture
+def sharded(tmp_path, monkeypatch):
+    """A store of several shards of several chunks."""
+    monkeypatch.setattr(budget, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(budget, "SHARD_BYTES", 2 * 2048 * 12)
+    path = write(tmp_path / "s.zarr")
+    assert zarr.open_group(path, mode="r")["X"].shards == (4096, 3)
+    return path
+
+
+def chunk_files(path):
+    return sorted(file for file in path.rglob("*") if file.is_file() and file.name != "zarr.json")
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("name", ["plain.zarr", "with space", "ünïcode-数据.zarr", "deep/er/store", "~"])
+def test_any_path_is_taken_as_it_is(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    for path in (name, tmp_path / "absolute" / name):
+        write(path)
+        assert store.open_store(path, "dataset")["X"].shape == (5000, 3)
+        assert store.about(store.open_store(path))["complete"]
+        assert store.stored_bytes(path) > 1000
+    assert names((tmp_path / name).parent) == sorted(
+        {(tmp_path / name).name} | ({"absolute"} if "/" not in name else set())
+    )
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/x", Path("s3://bucket/x"), "file:///tmp/x", "memory://x"])
+def test_urls_are_refused(url, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for use in (lambda: write(url), lambda: store.open_store(url), lambda: store.stored_bytes(url)):
+        with pytest.raises(StoreError, match="is a URL: give a local path"):
+            use()
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt(), SystemExit(3), OSError("no number")])
+def test_a_failure_leaves_nothing_and_passes_through(tmp_path, error):
+    def fail(overwrite):
+        with store.create(tmp_path / "a.zarr", "dataset", overwrite) as group:
+            store.write_array(group, "x", np.ones(3))
+            assert [n for n in names(tmp_path) if "partial" in n]
+            raise error
+
+    with pytest.raises(type(error)) as caught:
+        fail(False)
+    assert caught.value is error and names(tmp_path) == []
+    write(tmp_path / "a.zarr")
+    with pytest.raises(type(error)):
+        fail(True)
+    assert names(tmp_path) == ["a.zarr"]
+    assert store.about(store.open_store(tmp_path / "a.zarr"))["value"] == 1.0
+
+
+def test_a_full_disk_is_said_in_one_sentence(tmp_path):
+    said = r"Cannot write .*a.zarr: No space left on device; nothing was published"
+    with pytest.raises(StoreError, match=said), store.create(tmp_path / "a.zarr", "dataset"):
+        raise OSError(28, "No space left on device")
+    assert names(tmp_path) == []
+
+
+def test_a_half_written_store_is_not_taken_for_a_whole_one(tmp_path):
+    with store.create(tmp_path / "a.zarr", "dataset"):
+        (partial,) = tmp_path.iterdir()
+        assert ".partial-" in partial.name
+        with pytest.raises(StoreError, match="was never finished"):
+            store.open_store(partial)
+        with pytest.raises(StoreError, match="There is no store"):
+            store.open_store(tmp_path / "a.zarr")
+    assert names(tmp_path) == ["a.zarr"]
+
+
+def test_overwrite_swaps_the_whole_store(tmp_path):
+    path = write(tmp_path / "a.zarr", 1.0, rows=5000)
+    before = store.open_store(path)
+    with pytest.raises(StoreError, match="exists already: choose another place, or pass --overwrite"):
+        write(path)
+    with store.create(path, "dataset", overwrite=True) as group:
+        assert store.about(store.open_store(path))["value"] == before.attrs["ask_dask"]["value"]
+        store.write_array(group, "other", np.ones(2))
+    assert set(store.open_store(path)) == {"other"}
+    assert names(tmp_path) == ["a.zarr"]
+
+
+def test_a_failed_swap_puts_the_old_store_back(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.zarr")
+    rename = Path.rename
+
+    def fail(self, target):
+        if "partial" in self.name:
+            raise OSError(5, "Input/output error")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(StoreError, match="Input/output error"):
+        write(path, 2.0, overwrite=True)
+    assert store.about(store.open_store(path))["value"] == 1.0 and names(tmp_path) == ["a.zarr"]
+
+
+def test_overwrite_replaces_only_a_store_of_the_same_kind(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "thesis.txt").write_text("years of work")
+    (tmp_path / "file").write_text("more")
+    zarr.open_group(tmp_path / "foreign", mode="w", zarr_format=3)
+    write(tmp_path / "model", schema="model")
+    (tmp_path / "link").symlink_to("nowhere")
+    for name in ("folder", "file", "foreign", "model", "link"):
+        with pytest.raises(StoreError, match=f"{name} is no dataset store, so it is not replaced"):
+            write(tmp_path / name, overwrite=True)
+    assert (tmp_path / "folder" / "thesis.txt").read_text() == "years of work"
+    (tmp_path / "empty").mkdir()
+    write(tmp_path / "empty", overwrite=True)
+    assert store.open_store(tmp_path / "empty")
+
+
+def test_a_link_is_replaced_and_what_it_points_to_is_kept(tmp_path):
+    write(tmp_path / "real.zarr")
+    (tmp_path / "link.zarr").symlink_to("real.zarr")
+    write(tmp_path / "link.zarr", 2.0, overwrite=True)
+    values = [store.about(store.open_store(tmp_path / name))["value"] for name in ("real.zarr", "link.zarr")]
+    assert values == [1.0, 2.0] and names(tmp_path) == ["link.zarr", "real.zarr"]
+
+
+@pytest.mark.parametrize("place", ["file/below", "/proc/x.zarr", "/proc/no/x.zarr", "x" * 300])
+def test_places_that_cannot_be_written(tmp_path, place):
+    (tmp_path / "file").write_text("")
+    with pytest.raises((StoreError, OSError), match=r"Cannot write .*choose another place|too long"):
+        write(tmp_path / place)
+    assert names(tmp_path) == ["file"]
+
+
+def test_a_flipped_byte_anywhere_in_any_chunk_is_found(sharded):
+    rng = np.random.default_rng(0)
+    whole = {name: store.open_store(sharded)[name][:] for name in NAMES}
+    for file in chunk_files(sharded):
+        content = file.read_bytes()
+        name = file.relative_to(sharded).parts[0]
+        places = np.unique(np.r_[0, len(content) // 2, len(content) - 1, rng.integers(len(content), size=5)])
+        for place in places:
+            damaged = bytearray(content)
+            damaged[place] ^= 1 << rng.integers(8)
+            file.write_bytes(damaged)
+            with pytest.raises(StoreError, match=f"s.zarr/{name} is damaged") as caught:
+                store.read(store.array(store.open_store(sharded), name))
+            assert "\n" not in str(caught.value)
+        file.write_bytes(content[: len(content) // 2])
+        with pytest.raises(StoreError, match=f"{name} is damaged"):
+            store.read(store.array(store.open_store(sharded), name))
+        file.write_bytes(content)
+    for name in NAMES:
+        np.testing.assert_array_equal(store.read(store.open_store(sharded)[name]), whole[name])
+
+
+def test_a_missing_chunk_is_no_zeros(sharded):
+    for file in chunk_files(sharded):
+        content = file.read_bytes()
+        file.unlink()
+        with pytest.raises(StoreError, match="lacks 1 of its files"):
+            store.open_store(sharded)
+        file.write_bytes(content)
+    assert store.open_store(sharded)
+
+
+def test_chunks_of_zeros_need_no_file(tmp_path):
+    with store.create(tmp_path / "a.zarr", "dataset") as group:
+        store.create_array(group, "X", (100, 2), np.float32)[:] = 0
+    np.testing.assert_array_equal(store.read(store.open_store(tmp_path / "a.zarr")["X"]), np.zeros((100, 2)))
+
+
+def test_damaged_metadata_of_an_array(sharded):
+    (sharded / "X" / "zarr.json").write_text("{")
+    with pytest.raises(StoreError, match=r"s.zarr is damaged, an array cannot be opened"):
+        store.open_store(sharded)
+    (sharded / "X" / "zarr.json").unlink()
+    with pytest.raises(StoreError, match="lacks 1 of its files"):
+        store.open_store(sharded)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 99}, "is a dataset store of version 99 and this release reads version 1"),
+        ({"schema": "spell"}, "is a spell store of version 1 and this release reads version none"),
+        ({"complete": False}, "was never finished"),
+        ({"version": None}, "version None"),
+    ],
+)
+def test_unknown_kinds_and_versions(sharded, change, message):
+    text = json.loads((sharded / "zarr.json").read_text())
+    text["attributes"]["ask_dask"] |= change
+    (sharded / "zarr.json").write_text(json.dumps(text))
+    with pytest.raises(StoreError, match=message):
+        store.open_store(sharded)
+
+
+def test_what_is_no_store(tmp_path):
+    write(tmp_path / "d.zarr")
+    with pytest.raises(StoreError, match="is a dataset store, where a model store is needed"):
+        store.open_store(tmp_path / "d.zarr", "model")
+    zarr.create_array(tmp_path / "array.zarr", data=np.ones(3))
+    zarr.open_group(tmp_path / "group.zarr", mode="w", zarr_format=3)
+    zarr.open_group(tmp_path / "two.zarr", mode="w", zarr_format=2)
+    odd = zarr.open_group(tmp_path / "odd.zarr", mode="w", zarr_format=3)
+    odd.attrs["ask_dask"] = "a string"
+    (tmp_path / "broken.zarr").mkdir()
+    (tmp_path / "broken.zarr" / "zarr.json").write_text('{"zarr_format": 3')
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.txt").write_text("hello")
+    for name in ("array.zarr", "group.zarr", "two.zarr", "odd.zarr", "broken.zarr", "empty", "text.txt"):
+        with pytest.raises(StoreError, match=f"{name} is not a store that ask-dask wrote"):
+            store.open_store(tmp_path / name)
+    with pytest.raises(StoreError, match="There is no store"):
+        store.open_store(tmp_path / "nowhere")
+    with pytest.raises(StoreError, match=r"has no array 'Z'"):
+        store.array(store.open_store(tmp_path / "d.zarr"), "Z")
+    with pytest.raises(StoreError, match=r"has no group 'X'"):
+        store.subgroup(store.open_store(tmp_path / "d.zarr"), "X")
+
+
+def test_nothing_is_pickled(sharded):
+    with pytest.raises(ValueError, match="object"):
+        store.write_array(zarr.open_group(sharded), "objects", np.array([{}, None], object))
+    for file in sharded.rglob("zarr.json"):
+        text = file.read_text().lower()
+        assert "pickle" not in text and "vlen" not in text
+        for codec in json.loads(text).get("codecs", []):
+            assert codec["name"] in {"bytes", "blosc", "crc32c", "sharding_indexed"}
+
+
+def test_arrays_over_the_same_rows_are_cut_alike(sharded):
+    group = store.open_store(sharded)
+    assert group["y"].shards[0] == group["X"].shards[0] and group["y"].chunks[0] == group["X"].chunks[0] == 2048
+    assert store.read(group["X"], 4990, 5000).shape == (10, 3)
+
+
+def test_fingerprints_tell_content_type_and_shape_apart():
+    one = np.arange(6, dtype=np.int32)
+    others = [one.astype(np.int64), one.reshape(2, 3), one + 1, one.view(np.float32), "x", b"x", None]
+    assert len({store.fingerprint(part) for part in (one, *others)}) == 1 + len(others) - 1  # "x" equals b"x"
+    assert store.fingerprint(one) == store.fingerprint(np.repeat(one, 2)[::2])
+    assert store.fingerprint("a", "b") != store.fingerprint("ab")
