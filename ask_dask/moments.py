@@ -10,7 +10,6 @@ from typing import Any
 
 import dask
 import numpy as np
-from scipy.linalg.blas import dsyrk, ssyrk
 
 from ask_dask import blocks, budget, compute
 from ask_dask.kernels.base import Block, LandmarkKernel
@@ -25,7 +24,7 @@ class Side:
     sums: np.ndarray
     """(F, m)"""
     gram: np.ndarray
-    """(F, m, m), the lower triangle"""
+    """(F, m, m)"""
     cross: np.ndarray
     """(F, m, q), products with Y"""
 
@@ -160,8 +159,7 @@ class _Sums:
         m, dtype = typical.shape[1], typical.dtype
         self.origin = typical.mean(0) if len(typical) else np.zeros(m, dtype)
         self.sums, self.gram, self.cross = np.zeros((n_folds, m)), np.zeros((n_folds, m, m)), np.zeros((n_folds, m, q))
-        self.syrk = ssyrk if dtype == np.float32 else dsyrk
-        self.product = np.zeros((m, m), dtype, order="F")
+        self.product = np.empty((m, m), dtype)
         self.buffer, self.y, self.filled = (
             np.empty((budget.BLOCK_ROWS, m), dtype),
             np.ones((budget.BLOCK_ROWS, 1 + q)),
@@ -181,7 +179,9 @@ class _Sums:
         if not self.filled:
             return
         block, y = self.buffer[: self.filled], self.y[: self.filled].astype(self.buffer.dtype)
-        self.gram[f] += self.syrk(1.0, block.T, c=self.product, beta=0.0, overwrite_c=1).T
+        self.gram[f] += np.matmul(
+            block.T, block, out=self.product
+        )  # SYRK, and unlike SciPy's it lets other threads run
         products = y.T @ block
         self.sums[f] += products[0]
         self.cross[f] += products[1:].T

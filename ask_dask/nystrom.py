@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh, svd
+from numpy.linalg import eigh, svd
 
 from ask_dask.errors import InputError
 

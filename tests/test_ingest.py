@@ -13,7 +13,7 @@ from ask_dask import compute, store
 from ask_dask.encode import Encoder, fit
 from ask_dask.errors import BudgetError, InputError, StoreError
 from ask_dask.ingest import files as raw
-from ask_dask.ingest import ingest, ingest_plan, pipeline, read_rejects
+from ask_dask.ingest import ingest, ingest_plan, read_rejects
 from ask_dask.ingest.formats import CRITEO, find_layout
 from ask_dask.ingest.hashing import assign_folds, hash_cells
 from ask_dask.ingest.parse import Hashing, parse

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import eigh, solve
+from numpy.linalg import eigh, solve  # these let other threads run, SciPy's do not
 
 from ask_dask.moments import Moments, Side
 from ask_dask.nystrom import FeatureMap
@@ -127,7 +127,7 @@ class LandmarkSystem:
         M = np.block([[gamma * A + ridge * identity, identity], [identity, gamma * B + ridge * identity]])
         sizes = np.abs(np.linalg.eigvalsh(M))
         condition = np.inf if not sizes.all() else float(sizes.max() / sizes.min())
-        found = solve(M, gamma * np.vstack([U.T @ self.s.cross, U.T @ self.t.cross]), assume_a="sym")
+        found = solve(M, gamma * np.vstack([U.T @ self.s.cross, U.T @ self.t.cross]))
         return U @ found[: len(A)], U @ found[len(A) :], condition
 
     @cached_property
@@ -151,7 +151,6 @@ def _divide(a: np.ndarray, b: np.ndarray, otherwise: float = 0.0) -> np.ndarray:
 
 def _centred(side: Side, transform: np.ndarray, n: float, mean_y: np.ndarray) -> _Centred:
     offset = side.sums[0] / n
-    whole = side.gram[0] + np.tril(side.gram[0], -1).T - n * np.outer(offset, offset)
-    gram = transform.T @ whole @ transform
+    gram = transform.T @ (side.gram[0] - n * np.outer(offset, offset)) @ transform
     cross = side.cross[0] - n * np.outer(offset, mean_y)
     return _Centred(transform.T @ (side.origin + offset), (gram + gram.T) / 2, transform.T @ cross)
