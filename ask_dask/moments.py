@@ -179,9 +179,8 @@ class _Sums:
         if not self.filled:
             return
         block, y = self.buffer[: self.filled], self.y[: self.filled].astype(self.buffer.dtype)
-        self.gram[f] += np.matmul(
-            block.T, block, out=self.product
-        )  # SYRK, and unlike SciPy's it lets other threads run
+        # numpy sees that both factors are one and calls SYRK; unlike SciPy's wrapper it lets other threads run
+        self.gram[f] += np.matmul(block.T, block, out=self.product)
         products = y.T @ block
         self.sums[f] += products[0]
         self.cross[f] += products[1:].T

@@ -1,5 +1,7 @@
-"""Where the real data are, and the oracle beside them."""
+"""Where the real data are, the oracle beside them, and which versions a run is with."""
 
+import importlib.metadata
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -7,6 +9,13 @@ from pathlib import Path
 import pytest
 
 DATA = Path(os.environ.get("ASK_DASK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+
+
+def pytest_report_header():
+    """The versions that decide which set this is, and which copy of ask_dask is tested."""
+    names = ("dask", "distributed", "dask-ml", "scikit-learn", "numpy", "pandas", "zarr")
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
+    return [f"with: {versions}", f"ask_dask: {Path(importlib.util.find_spec('ask_dask').origin).parent}"]
 
 
 @pytest.fixture(scope="session")

@@ -98,7 +98,7 @@ def syrk_seconds(rows: int) -> float:
 
 
 def syrk(block: np.ndarray, count: int) -> None:
-    """`count` symmetric rank-k updates into a matrix of its own (numpy sees that both factors are one and calls SYRK)."""
+    """`count` symmetric rank-k updates: numpy sees that both factors are one and calls SYRK."""
     out = np.empty((M, M), np.float32)
     for _ in range(count):
         np.matmul(block.T, block, out=out)
