@@ -94,6 +94,22 @@ def moments_plan(
     )
 
 
+def predict_plan(workers: int, shard: int, row_bytes: int, n_landmarks: int, n_classes: int) -> Plan:
+    """Memory of prediction: each worker holds a shard of rows, their results, and two kernel blocks.
+
+    >>> print(predict_plan(workers=2, shard=200_000, row_bytes=312, n_landmarks=1000, n_classes=2))
+    rows 119.0 MiB, results 47.3 MiB, kernel blocks 15.6 MiB
+    """
+    outputs = n_classes if n_classes > 2 else 1
+    return Plan(
+        {
+            "rows": workers * shard * row_bytes,
+            "results": workers * shard * (2 * 8 * (3 * outputs + n_classes) + 44),
+            "kernel blocks": workers * 2 * CACHE_ROWS * n_landmarks * 8,
+        }
+    )
+
+
 def check(plan: Callable[[int], Plan], wanted: int, budget: int, name: str) -> Plan:
     """The plan for `wanted`, or a refusal that names the largest value that fits.
 

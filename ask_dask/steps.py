@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -19,7 +20,7 @@ from cyclopts import Parameter
 from dask.utils import parse_bytes
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from ask_dask import blocks, compute, kernels, report, score, store
+from ask_dask import blocks, budget, compute, kernels, report, score, store
 from ask_dask.encode import Encoder
 from ask_dask.errors import AskDaskError, InputError, StoreError
 from ask_dask.estimators import AsKLSClassifier, load, model_store
@@ -265,7 +266,7 @@ class Predict(_Storing):
         steps: list[dict[str, Any]] = []
         with store.create(self.to, "predictions", self.overwrite) as group:
             with compute.measured(steps, "predict"):
-                fingerprint = write_predictions(load(self.model), data, group)
+                fingerprint = write_predictions(load(self.model), data, group, self.bytes_allowed)
             about = store.about(data)
             store.describe(
                 group,
@@ -346,14 +347,27 @@ class Report(Step):
 AnyStep = Annotated[Ingest | Fit | Predict | Score | Report, Field(discriminator="do")]
 
 
-def write_predictions(model: AsKLSClassifier, data: zarr.Group, group: zarr.Group) -> str:
+def write_predictions(model: AsKLSClassifier, data: zarr.Group, group: zarr.Group, memory: int | None = None) -> str:
     """Predict every row of a dataset store into a predictions store, one task per shard; its fingerprint.
 
     Arrays: f_source, f_target, score (N, q) float32, probability (N, n_classes) float32, row_id (N,), and file, line
     and y where the data have them.
+
+    Raises
+    ------
+    BudgetError
+        Prediction takes more than `memory` bytes; names the number of workers that fits.
     """
     X = store.array(data, "X")
     n, q, n_classes = X.shape[0], model.n_outputs_, len(model.classes_)
+    plan = partial(
+        budget.predict_plan,
+        shard=min(n, (X.shards or X.chunks)[0]),
+        row_bytes=X.shape[1] * X.dtype.itemsize,
+        n_landmarks=len(model.row_points_),
+        n_classes=n_classes,
+    )
+    budget.check(plan, compute.workers(), memory or compute.machine_memory(), "workers")
     ids = store.array(data, "id") if "id" in data else None
     copied = {name: store.array(data, name) for name in ("file", "line", "y") if name in data}
     shapes: dict[str, tuple[tuple[int, ...], Any]] = {

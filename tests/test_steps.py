@@ -7,7 +7,7 @@ import pytest
 
 from ask_dask import budget, load, steps, store
 from ask_dask.cli import read_job
-from ask_dask.errors import InputError, StoreError
+from ask_dask.errors import BudgetError, InputError, StoreError
 from ask_dask.ingest.synthetic import make_criteo
 
 JOB = """
@@ -197,3 +197,12 @@ def test_a_shard_that_fails_leaves_nothing(done, tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match="in the middle"):
         steps.Predict(model=done / "model.zarr", data=[str(done / "new.txt")], to=tmp_path / "p.zarr").run()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_prediction_that_does_not_fit_is_refused_before_any_work(done, tmp_path):
+    step = steps.Predict(model=done / "model.zarr", data=[str(done / "new.txt")], to=tmp_path / "p.zarr", memory="2GiB")
+    small = step.model_copy(update={"data": [str(done / "data.zarr")], "memory": "20KiB"})
+    with pytest.raises(BudgetError, match=r"workers=\d+ needs .* the memory budget is 20.0 KiB: use a budget of"):
+        small.run()
+    assert not list(tmp_path.iterdir())
+    step.run()
