@@ -74,7 +74,7 @@ def _default_rows(X: Any) -> int:
 def _spread(X: Any, rows: int) -> int:
     """Fewer rows a shard where the input is too small to keep every worker busy with whole ones."""
     unit = X.chunks[0] if isinstance(X, zarr.Array) else budget.BLOCK_ROWS
-    share = -(-X.shape[0] // (4 * compute.workers()))
+    share = -(-X.shape[0] // compute.workers())
     return min(rows, max(1, -(-share // unit)) * unit)
 
 

@@ -1,0 +1,126 @@
+"""The examples of README.md run from top to bottom and print what the page shows; every option it names exists."""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ask_dask.cli import app, main
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.M | re.S)
+COMMANDS = [name for name in app if not name.startswith("-")]
+
+
+def shell(command, folder):
+    """What a command prints, in a shell where `ask-dask` and `python` are those of this environment."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=folder,
+        env=os.environ | {"PATH": path, "COLUMNS": "200", "NO_COLOR": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}\nended with {done.returncode}:\n{done.stdout}"
+    assert "Traceback" not in done.stdout, f"{command}\n{done.stdout}"
+    return done.stdout
+
+
+def console(text):
+    """(command, lines shown after it) of a console block; commands start with `$ ` and may go on after a backslash."""
+    for part in re.split(r"^\$ ", text.replace("\\\n", " "), flags=re.M)[1:]:
+        command, *shown = part.splitlines()
+        yield command, [line for line in shown if line.strip()]
+
+
+def masked(line):
+    """A line with every number, and the unit of a size or time, made the same."""
+    number = re.sub(r"[-+]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?( ?([kKMGT]i?B|B|ms|s|min)\b)?", "#", line)
+    return " ".join(number.split())
+
+
+def python(text, namespace):
+    """Run a python block; one written as a session (>>>) must also print what it shows."""
+    if ">>>" not in text:
+        exec(compile(text, "README.md", "exec"), namespace)
+        return
+    options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    test = doctest.DocTest(doctest.DocTestParser().get_examples(text), namespace, "README.md", "README.md", 0, text)
+    result = doctest.DocTestRunner(optionflags=options).run(test, clear_globs=False)
+    assert result.failed == 0, text
+
+
+def test_the_examples_run_from_top_to_bottom(tmp_path, monkeypatch):
+    """In one folder and, for python, one namespace; a toml block is the file that its first line names.
+
+    The sh blocks install the project and are not run here: `.ci/run` installs it.
+    """
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__"}
+    for language, text in FENCE.findall(README):
+        if language == "toml":
+            name = re.match(r"# (\S+\.toml)\b", text)
+            assert name, f"the first line of a toml block must name its file, as in `# job.toml`:\n{text}"
+            (tmp_path / name[1]).write_text(text, encoding="utf-8")
+        elif language == "python":
+            python(text, namespace)
+        elif language == "console":
+            for command, shown in console(text):
+                printed = iter([masked(line) for line in shell(command, tmp_path).splitlines()])
+                for line in shown:
+                    assert masked(line) in printed, f"{command}\ndid not print, in this order:\n{line}"
+        else:
+            assert language == "sh" and "pip install" in text, f"this {language} block is not run by any test:\n{text}"
+
+
+def test_the_demo_runs_and_its_job_again_makes_nothing(tmp_path):
+    first = shell("ask-dask demo --rows 3000 --to d", tmp_path)
+    assert (tmp_path / "d" / "report.html").is_file(), first
+    before = (tmp_path / "d" / "model.zarr" / "zarr.json").stat().st_mtime_ns
+    shell("ask-dask run d/job.toml", tmp_path)
+    assert (tmp_path / "d" / "model.zarr" / "zarr.json").stat().st_mtime_ns == before
+
+
+def help_of(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit) as ended:
+        main([*([command] if command else []), "--help"])
+    printed = capsys.readouterr()
+    assert (ended.value.code, printed.err) == (0, "")
+    return printed.out
+
+
+def options(text):
+    """Every --option in a text."""
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text))
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_has_every_option_that_the_readme_gives_a_command(command, capsys, monkeypatch):
+    text = help_of(command, capsys, monkeypatch)
+    assert f"ask-dask {command}".strip() in text
+    used = re.findall(rf"ask-dask {command}\b([^`\n#|;&]*)", README.replace("\\\n", " ")) if command else []
+    assert options(" ".join(used)) <= options(text) | {"--help"}
+
+
+def test_the_readme_names_only_what_exists(capsys, monkeypatch):
+    assert set(re.findall(r"(?:\$ |`)ask-dask ([a-z]+)", README)) <= set(COMMANDS)
+    known = set().union(*(options(help_of(command, capsys, monkeypatch)) for command in ["", *COMMANDS]))
+    assert options(README) <= known
+    files = set(re.findall(r"(?<![\w./-])(?:pipelines|tests|cluster|\.ci)/[\w./-]*\w", README))
+    assert {file for file in files if not (ROOT / file).exists()} == set()
+
+
+def test_the_installed_command_has_help(tmp_path):
+    printed = shell("ask-dask --help", tmp_path)
+    assert all(command in printed for command in COMMANDS)

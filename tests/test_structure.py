@@ -1,0 +1,96 @@
+"""The shape of the repository: rooms and one-way imports, no pickles, docstrings, one version."""
+
+import ast
+import importlib.metadata
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "ask_dask"
+ROOMS = (
+    "errors", "budget", "store", "compute", "encode", "ingest", "kernels", "landmarks", "blocks", "moments", "nystrom",
+    "solve", "score", "estimators", "report", "cluster", "steps", "demo", "cli",
+)  # fmt: skip
+"""Each room imports only itself and rooms before it."""
+TOP = {"pyproject.toml", "README.md", "LICENSE", "ask_dask", "pipelines", "tests", "cluster"}
+PICKLES = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+
+
+def names(path):
+    """The dotted name of a module in parts, without `ask_dask`: ("kernels", "base")."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return parts[:-1] if parts[-1] == "__init__" else parts
+
+
+def imported(path):
+    """Line number and dotted name of everything a file imports, at any depth; relative names made absolute."""
+    for node in ast.walk(TREES[path]):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package = ("ask_dask", *path.relative_to(PACKAGE).parent.parts)
+            above = package[: len(package) + 1 - node.level] if node.level else ()
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_run_one_way(path):
+    room = names(path)[0]
+    assert room in ROOMS, f"{path} is in no room: rooms are {', '.join(ROOMS)}"
+    for line, name in imported(path):
+        package, *rest = name.split(".")
+        if package == "ask_dask":
+            other = rest[0] if rest else "ask_dask itself"
+            assert other in ROOMS, f"{path}:{line} imports {name}: import from the room that has it"
+            assert ROOMS.index(other) <= ROOMS.index(room), f"{path}:{line} imports {other}, a later room"
+
+
+def test_every_room_is_there_and_in_the_readme():
+    assert {names(path)[0] for path in FILES} == set(ROOMS)
+    cells = re.findall(r"^\| (`.*?) \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)
+    assert tuple(re.findall(r"`(\w+)(?:\.py|/)`", " ".join(cells))) == ROOMS
+
+
+def test_the_top_level_holds_nothing_else():
+    git = shutil.which("git")
+    listed = git and subprocess.run(
+        [git, "-c", "safe.directory=*", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if not listed or listed.returncode:
+        pytest.skip("this is not a git checkout")
+    found = {line.split("/")[0] for line in listed.stdout.splitlines()}
+    assert {name for name in found if not name.startswith(".")} <= TOP
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_nothing_is_pickled(path):
+    for line, name in imported(path):
+        assert not PICKLES & set(name.split(".")), f"{path}:{line} imports {name}"
+    for node in ast.walk(TREES[path]):
+        if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+            assert isinstance(node.value, ast.Constant) and node.value.value is False, f"{path}:{node.lineno}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_everything_public_has_a_docstring(path):
+    tree = TREES[path]
+    public = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_")
+    ]
+    for node in (tree, *public):
+        assert ast.get_docstring(node), f"{path}:{getattr(node, 'lineno', 1)} has no docstring"
+
+
+def test_the_version_is_that_of_the_installed_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["version"] == importlib.metadata.version("ask_dask")
