@@ -15,9 +15,10 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from ask_dask import report, store
+from ask_dask import store
 from ask_dask.errors import StoreError
 from ask_dask.report import render, write_report
+from ask_dask.report.figures import spectrum_figure
 from ask_dask.score import Scores, curves, summary
 
 NASTY = '<img src=x onerror="alert(1)"></script><script>alert(2)</script>.csv'
@@ -228,9 +229,9 @@ def test_scores_that_are_missing_leave_gaps_and_the_metric_that_chose_is_drawn()
 
 
 def test_zero_singular_values_are_not_drawn_on_a_log_axis():
-    drawn = report.spectrum_figure(facts(), np.array([2.0, 1.0, 0.0]))
+    drawn = spectrum_figure(facts(), np.array([2.0, 1.0, 0.0]))
     assert drawn is not None and drawn["data"][0]["y"] == [2.0, 1.0]
-    assert report.spectrum_figure(facts(), np.zeros(3)) is None
+    assert spectrum_figure(facts(), np.zeros(3)) is None
 
 
 def test_an_existing_page_stays_unless_told(tmp_path):

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from ask_dask import score, store
+from ask_dask import store
 from ask_dask.errors import InputError, StoreError
-from ask_dask.score import RankCounts, Scores, curves, metrics, score_predictions, summary
+from ask_dask.score import RankCounts, Scores, curves, metrics, score_predictions, scores, summary
 
 
 def sample(n, n_classes, seed=0, ties=False, dtype=np.float64):
@@ -121,7 +121,7 @@ def numbers(value):
 
 
 def test_more_scores_than_the_limit_are_binned_within_the_bound(monkeypatch):
-    monkeypatch.setattr(score, "LIMIT", 256)
+    monkeypatch.setattr(scores, "LIMIT", 256)
     codes, values, probability = sample(20000, 2)
     found = summary(of_blocks(codes, values, probability, [5000, 9000]), [0, 1])
     miss = abs(found["auroc"] - sk.roc_auc_score(codes, values))
@@ -216,7 +216,7 @@ def stores(path, codes, values, probability, labels, **facts):
 def test_predictions_are_scored_by_shards(tmp_path, monkeypatch, n_classes, scheduler):
     monkeypatch.setattr(store.budget, "CHUNK_BYTES", 1)
     monkeypatch.setattr(store.budget, "SHARD_BYTES", 1)
-    monkeypatch.setattr(score, "BLOCK", 1000)
+    monkeypatch.setattr(scores, "BLOCK", 1000)
     codes, values, probability = sample(5000, n_classes, dtype=np.float32)
     labels = [-1, 1, 5][:n_classes]
     with dask.config.set(scheduler=scheduler):

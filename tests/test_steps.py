@@ -1,6 +1,7 @@
 """The steps of a job: predictions, recipes, what is skipped and what is made again."""
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from ask_dask import budget, load, steps, store
 from ask_dask.cli import read_job
 from ask_dask.errors import BudgetError, InputError, StoreError
 from ask_dask.ingest.synthetic import make_criteo
+from ask_dask.steps import prediction
 
 JOB = """
 [[step]]
@@ -79,7 +81,7 @@ def test_a_complete_job_is_skipped_wherever_its_folder_is(done, folder, monkeypa
     assert go(done)[0] == "sssrs"  # scores are printed each time
     assert go(folder)[0] == "sssrs"
     monkeypatch.chdir(folder)
-    assert go(steps.Path())[0] == "sssrs"
+    assert go(Path())[0] == "sssrs"
 
 
 @pytest.mark.parametrize(
@@ -193,7 +195,7 @@ def test_a_shard_that_fails_leaves_nothing(done, tmp_path, monkeypatch):
     def fail(*_):
         raise RuntimeError("in the middle")
 
-    monkeypatch.setattr(steps, "_predict_shard", fail)
+    monkeypatch.setattr(prediction, "_predict_shard", fail)
     with pytest.raises(RuntimeError, match="in the middle"):
         steps.Predict(model=done / "model.zarr", data=[str(done / "new.txt")], to=tmp_path / "p.zarr").run()
     assert not list(tmp_path.iterdir())

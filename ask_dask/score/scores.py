@@ -4,7 +4,6 @@ A block of rows gives a `Scores`; their sum, in any order and however the rows w
 Counts are exact. The AUROC is exact up to LIMIT distinct scores; above, scores are binned and the error is bounded.
 """
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,91 +14,13 @@ import zarr
 
 from ask_dask import compute, store
 from ask_dask.errors import InputError, StoreError
-
-LIMIT = 1 << 21
-"""Most distinct scores that are kept (24 bytes each), shared among the classes; above it scores are binned."""
+from ask_dask.score.ranks import LIMIT, RankCounts
 
 BINS = 20
 """Equal-width bins of the predicted probability, for the calibration curve."""
 
 BLOCK = 1 << 20
 """Rows of a stored shard that are held in memory at the same time."""
-
-_SIGN = np.uint64(1 << 63)
-
-
-@dataclass(frozen=True, eq=False)
-class RankCounts:
-    """How many negative and positive rows have each score: all that an AUROC and a ROC curve need.
-
-    Attributes
-    ----------
-    keys : (k,) uint64, increasing
-        Scores as sortable integers, without their `shift` lowest bits.
-    counts : (2, k) int64
-        Negative and positive rows.
-    shift : int
-        The smallest that leaves no more than `limit` keys. A union needs at least the shift of its parts, so the
-        counts of a sum do not depend on the order or the cuts of the addition.
-    limit : int
-
-    Examples
-    --------
-    >>> ranks = RankCounts.of(np.array([0.1, 0.5, 0.5, 0.9]), np.array([False, True, False, True]))
-    >>> ranks.auroc()
-    (0.875, 0.0)
-    """
-
-    keys: np.ndarray
-    counts: np.ndarray
-    shift: int
-    limit: int
-
-    @classmethod
-    def of(cls, score: np.ndarray, positive: np.ndarray, limit: int = LIMIT) -> "RankCounts":
-        """Counts of a block: score (n,) float and positive (n,) bool."""
-        bits = (np.asarray(score, np.float64) + 0.0).view(np.uint64)  # + 0.0 makes one zero of two
-        keys = np.where(bits & _SIGN, ~bits, bits | _SIGN)
-        return _ranked(keys, np.stack([~positive, positive]).astype(np.int64), 0, limit)
-
-    def __add__(self, other: "RankCounts") -> "RankCounts":
-        shift = max(self.shift, other.shift)
-        keys = np.concatenate([part.keys >> np.uint64(shift - part.shift) for part in (self, other)])
-        return _ranked(keys, np.concatenate([self.counts, other.counts], axis=1), shift, self.limit)
-
-    def auroc(self) -> tuple[float | None, float | None]:
-        """Area under the ROC curve, ties counted half, and a bound of its error; (None, None) without both classes."""
-        negative, positive = self.counts
-        pairs = float(negative.sum()) * float(positive.sum())
-        if not pairs:
-            return None, None
-        twice = int((positive * (2 * np.cumsum(negative) - negative)).sum())  # integers: exact, whatever the order
-        unsure = float(negative.astype(float) @ positive) / 2 if self.shift else 0.0
-        return twice / 2 / pairs, unsure / pairs
-
-    def roc(self, points: int = 500) -> tuple[np.ndarray, np.ndarray]:
-        """False and true positive rates, from (0, 0) to (1, 1), at no more than `points` thresholds."""
-        above = np.cumsum(np.pad(self.counts[:, ::-1], ((0, 0), (1, 0))), axis=1)
-        fpr, tpr = above / above[:, -1:]
-        # Even steps along the curve, not along the thresholds: steep and flat parts are drawn equally well.
-        kept = np.unique(np.searchsorted(fpr + tpr, np.linspace(0, 2, points)))
-        return fpr[kept], tpr[kept]
-
-
-def _ranked(keys: np.ndarray, counts: np.ndarray, shift: int, limit: int) -> RankCounts:
-    """Equal keys added up, and as many low bits dropped as the limit asks."""
-    order = np.argsort(keys, kind="stable")  # merges two sorted runs in linear time
-    keys, counts = keys[order], counts[:, order]
-    drop = bisect_left(range(63 - shift), True, key=lambda bits: len(_starts(keys >> np.uint64(bits))) <= limit)
-    keys = keys >> np.uint64(drop)
-    starts = _starts(keys)
-    counts = np.add.reduceat(counts, starts, axis=1) if len(starts) else counts
-    return RankCounts(keys[starts], counts, shift + drop, limit)
-
-
-def _starts(keys: np.ndarray) -> np.ndarray:
-    """Where each run of equal keys starts."""
-    return np.flatnonzero(np.concatenate([np.ones(min(1, len(keys)), bool), keys[1:] != keys[:-1]]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,123 +1,34 @@
-"""The steps of a job: parameters, checked, in; a store, a page or scores out. The command line and TOML both use these.
-
-Each output keeps a recipe: its step's parameters and the fingerprints of its inputs. A job skips a step whose output
-is complete and has the same recipe.
-"""
+"""The five steps: ingest, fit, predict, score, report."""
 
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-import dask
-import numpy as np
 import zarr
 from cyclopts import Parameter
-from dask.utils import parse_bytes
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import Field
 
-from ask_dask import blocks, budget, compute, kernels, report, score, store
+from ask_dask import compute, kernels, report, score, store
 from ask_dask.encode import Encoder
-from ask_dask.errors import AskDaskError, InputError, StoreError
+from ask_dask.errors import InputError, StoreError
 from ask_dask.estimators import AsKLSClassifier, load, model_store
 from ask_dask.ingest import ingest, read_rejects
 from ask_dask.ingest.files import find
+from ask_dask.steps.options import Encoding, List, Overwrite, Seed, Step, Storing
+from ask_dask.steps.prediction import write_predictions
 
 
-def _split(values: Any) -> Any:
-    """Lists may be written with commas: --gamma 1,10,100."""
-    values = [values] if isinstance(values, str | int | float) else values
-    return [
-        part for value in values for part in (value.split(",") if isinstance(value, str) else [value]) if part != ""
-    ]
-
-
-def _check_size(value: str | None) -> str | None:
-    try:
-        if value is None or parse_bytes(value) > 0:
-            return value
-    except ValueError:
-        pass
-    raise ValueError("not a size such as 2GiB or 512MiB")
-
-
-_List = (BeforeValidator(_split), Parameter(negative="", consume_multiple=False))
-Memory = Annotated[
-    str | None,
-    AfterValidator(_check_size),
-    Field(description="Memory budget, such as 2GiB; default: what the machine allows."),
-]
-Overwrite = Annotated[bool, Parameter(negative=""), Field(description="Replace what is there.")]
-Seed = Annotated[int, Field(ge=0, lt=2**32, description="Seed of everything random in this step.")]
-
-
-class Step(BaseModel):
-    """One step of a job."""
-
-    model_config = ConfigDict(extra="forbid")
-    title: ClassVar[str]
-
-    def inputs(self) -> dict[str, Any]:
-        """Name -> fingerprint of everything this step reads."""
-        raise NotImplementedError
-
-    def run(self) -> dict[str, Any]:
-        """Do it; what came out, as JSON values."""
-        raise NotImplementedError
-
-    def recipe(self) -> dict[str, Any]:
-        """What decides the output: parameters and input fingerprints. Paths do not, so a folder may be moved."""
-        parameters = self.model_dump(mode="json", exclude={"overwrite", "memory", *_PATHS})
-        return {"step": self.title, "parameters": parameters, "inputs": self.inputs()}
-
-    def made(self) -> dict[str, Any] | None:
-        """The recipe of the output that is there, None when there is none."""
-        raise NotImplementedError
-
-
-class _Storing(Step):
-    """A step whose output is a store."""
-
-    to: Annotated[Path, Field(description="The store to make.")]
-    overwrite: Overwrite = False
-    memory: Memory = None
-
-    def made(self) -> dict[str, Any] | None:
-        return store.about(store.open_store(self.to)).get("recipe", {}) if self.to.exists() else None
-
-    @property
-    def bytes_allowed(self) -> int | None:
-        """The memory budget in bytes."""
-        return None if self.memory is None else int(parse_bytes(self.memory))
-
-
-class Encoding(BaseModel):
-    """How columns become numbers."""
-
-    model_config = ConfigDict(extra="forbid")
-    encoder: Annotated[
-        Path | None,
-        Field(description="A dataset or model store whose encoder to use, for new rows; default: fit one."),
-    ] = None
-    encoding_folds: Annotated[int, Field(ge=2, le=255, description="Folds of the target encoding.")] = 5
-    smoothing: Annotated[float, Field(gt=0, description="Rows that the mean label counts for in each value.")] = 10.0
-    buckets: Annotated[int, Field(ge=2, description="Hash buckets of each categorical column.")] = 2**18
-    counts: Annotated[bool, Field(description="Add the log count of each categorical value.")] = True
-    max_rejects: Annotated[float, Field(ge=0, le=1, description="Largest share of bad rows that is set aside.")] = 0.001
-    seed: Seed = 0
-
-
-class Ingest(Encoding, _Storing):
+class Ingest(Encoding, Storing):
     """Raw click logs -> a dataset store."""
 
     title: ClassVar[str] = "ingest"
     do: Annotated[Literal["ingest"], Parameter(show=False, parse=False)] = "ingest"
     format: Literal["criteo", "avazu"]
-    files: Annotated[list[str], *_List]
+    files: Annotated[list[str], *List]
 
     def inputs(self) -> dict[str, Any]:
         found: dict[str, Any] = {"files": [_file_facts(file) for file in self.files]}
@@ -142,7 +53,7 @@ class Ingest(Encoding, _Storing):
         return info(self.to)
 
 
-class Fit(_Storing):
+class Fit(Storing):
     """A dataset store -> an AsK-LS model: gamma and landmark count chosen on held-out rows."""
 
     title: ClassVar[str] = "fit"
@@ -158,9 +69,9 @@ class Fit(_Storing):
         "landmarks"
     )
     degree: Annotated[int, Field(ge=1, description="Of the polynomial kernel.")] = 3
-    gamma: Annotated[list[float], *_List, Field(description="Weights of the squared errors to choose from.")] = [
+    gamma: Annotated[list[float], *List, Field(description="Weights of the squared errors to choose from.")] = [
         1.0, 10.0, 100.0, 1000.0]  # fmt: skip
-    landmarks: Annotated[list[int], *_List, Field(description="Landmark counts to choose from.")] = [1000]
+    landmarks: Annotated[list[int], *List, Field(description="Landmark counts to choose from.")] = [1000]
     sampling: Annotated[Literal["uniform", "stratified"], Field(description="How landmarks are chosen.")] = "uniform"
     folds: Annotated[int, Field(ge=2, description="Cross-validation folds.")] = 5
     merge: Annotated[Literal["stack", "mean", "source", "target"], Field(description="The score from f_s and f_t.")] = (
@@ -231,13 +142,13 @@ class Fit(_Storing):
         return made[self.kernel]()
 
 
-class Predict(_Storing):
+class Predict(Storing):
     """A model and new rows (a dataset store, or raw files of the model's format) -> a predictions store."""
 
     title: ClassVar[str] = "predict"
     do: Annotated[Literal["predict"], Parameter(show=False, parse=False)] = "predict"
     model: Annotated[Path, Field(description="The model store.")]
-    data: Annotated[list[str], *_List, Field(description="A dataset store, or raw files for the model's own encoder.")]
+    data: Annotated[list[str], *List, Field(description="A dataset store, or raw files for the model's own encoder.")]
     max_rejects: Annotated[float, Field(ge=0, le=1, description="Largest share of bad rows in raw files.")] = 0.001
 
     def inputs(self) -> dict[str, Any]:
@@ -344,61 +255,6 @@ class Report(Step):
         return {"path": str(page), "bytes": page.stat().st_size}
 
 
-AnyStep = Annotated[Ingest | Fit | Predict | Score | Report, Field(discriminator="do")]
-
-
-def write_predictions(model: AsKLSClassifier, data: zarr.Group, group: zarr.Group, memory: int | None = None) -> str:
-    """Predict every row of a dataset store into a predictions store, one task per shard; its fingerprint.
-
-    Arrays: f_source, f_target, score (N, q) float32, probability (N, n_classes) float32, row_id (N,), and file, line
-    and y where the data have them.
-
-    Raises
-    ------
-    BudgetError
-        Prediction takes more than `memory` bytes; names the number of workers that fits.
-    """
-    X = store.array(data, "X")
-    n, q, n_classes = X.shape[0], model.n_outputs_, len(model.classes_)
-    plan = partial(
-        budget.predict_plan,
-        shard=min(n, (X.shards or X.chunks)[0]),
-        row_bytes=X.shape[1] * X.dtype.itemsize,
-        n_landmarks=len(model.row_points_),
-        n_classes=n_classes,
-    )
-    budget.check(plan, compute.workers(), memory or compute.machine_memory(), "workers")
-    ids = store.array(data, "id") if "id" in data else None
-    copied = {name: store.array(data, name) for name in ("file", "line", "y") if name in data}
-    shapes: dict[str, tuple[tuple[int, ...], Any]] = {
-        name: ((n, q), np.float32) for name in ("f_source", "f_target", "score")
-    }
-    shapes["probability"] = ((n, n_classes), np.float32)
-    shapes["row_id"] = ((n,), np.int64 if ids is None else ids.dtype)
-    shapes |= {name: ((n,), found.dtype) for name, found in copied.items()}
-    out = store.create_aligned(group, shapes, like=X)
-    task = dask.delayed(_predict_shard, pure=False)
-    shared = dask.delayed((model, out, copied, ids), traverse=False, pure=False)
-    height = out["score"].shards[0]  # type: ignore[index]
-    bounds = [(start, min(start + height, n)) for start in range(0, n, height)]
-    return store.fingerprint(*compute.run([task(shared, X, start, stop) for start, stop in bounds], "predict"))
-
-
-def _predict_shard(shared: tuple[Any, ...], X: zarr.Array, start: int, stop: int) -> str:
-    model, out, copied, ids = shared
-    block = store.read(X, start, stop)
-    blocks.require_finite(block, start)
-    f = model.block_discriminants(block)
-    q = f.shape[1] // 2
-    values = {"f_source": f[:, :q], "f_target": f[:, q:], "score": model.merged_(f)}
-    values["probability"] = model.merger_.probability(f)
-    values["row_id"] = np.arange(start, stop) if ids is None else store.read(ids, start, stop)
-    values |= {name: store.read(found, start, stop) for name, found in copied.items()}
-    for name, value in values.items():
-        out[name][start:stop] = value
-    return store.fingerprint(*(np.asarray(values[name], out[name].dtype) for name in sorted(values)))
-
-
 def scores(predictions: Path, data: Path | None) -> dict[str, Any]:
     """Metrics and curves of a predictions store against the labels of a dataset store, or those it carries."""
     found = store.open_store(predictions, "predictions")
@@ -418,31 +274,6 @@ def info(path: Path) -> dict[str, Any]:
     if "held_out" in about:
         facts["held_out"] = {k: v for k, v in about["held_out"].items() if k not in ("roc", "calibration")}
     return {"path": str(path), "bytes": store.stored_bytes(path), "arrays": arrays} | facts
-
-
-def run_job(steps: list[Step], overwrite: bool, say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Run the steps in order, skipping each whose output is complete and has the same recipe."""
-    done = []
-    for number, step in enumerate(steps, 1):
-        name = f"step {number} of {len(steps)}, {step.title}"
-        try:
-            made = step.made()
-            if made is not None and made == json.loads(json.dumps(step.recipe())):
-                say(f"{name}: skipped, {getattr(step, 'to', '')} is complete")
-                done.append({"step": step.title, "skipped": True})
-                continue
-            if made is not None:
-                if not (overwrite or getattr(step, "overwrite", False)):
-                    raise StoreError(
-                        f"{getattr(step, 'to', '')} was made with other parameters or from other inputs: pass "
-                        "--overwrite to make it again, or name another place."
-                    )
-                step = step.model_copy(update={"overwrite": True})  # noqa: PLW2901
-            say(f"{name}: started")
-            done.append({"step": step.title, "skipped": False} | step.run())
-        except AskDaskError as error:
-            raise type(error)(f"{name}: {error}") from error
-    return done
 
 
 def _provenance(path: Path, data: zarr.Group) -> dict[str, Any]:
@@ -496,26 +327,3 @@ def _folder_beside(path: Path) -> Path:
         return Path(tempfile.mkdtemp(prefix=f".{path.name}.partial-", dir=path.parent))
     except OSError as error:
         raise StoreError(f"Cannot write {path}: {error.strerror}; choose another place.") from error
-
-
-TITLES = tuple(step.title for step in (Ingest, Fit, Predict, Score, Report))
-_PATHS = ("to", "data", "model", "predictions", "encoder", "files")
-
-
-def placed(step: Step, folder: Path) -> Step:
-    """The step with its relative paths taken from a folder; URLs stay."""
-
-    def place(path: Any) -> Any:
-        if isinstance(path, list):
-            return [place(part) for part in path]
-        return (
-            path
-            if path is None or "://" in str(path)
-            else type(path)(folder / path)
-            if isinstance(path, str)
-            else folder / path
-        )
-
-    return step.model_copy(
-        update={name: place(getattr(step, name)) for name in _PATHS if name in type(step).model_fields}
-    )

@@ -1,0 +1,5 @@
+"""One self-contained HTML page about a model store, with its figures, that opens without a network."""
+
+from ask_dask.report.page import render, write_report
+
+__all__ = ["render", "write_report"]

@@ -1,0 +1,96 @@
+"""What the options of every step are made of, and what a step is."""
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from cyclopts import Parameter
+from dask.utils import parse_bytes
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from ask_dask import store
+
+
+def _split(values: Any) -> Any:
+    """Lists may be written with commas: --gamma 1,10,100."""
+    values = [values] if isinstance(values, str | int | float) else values
+    return [
+        part for value in values for part in (value.split(",") if isinstance(value, str) else [value]) if part != ""
+    ]
+
+
+def _check_size(value: str | None) -> str | None:
+    try:
+        if value is None or parse_bytes(value) > 0:
+            return value
+    except ValueError:
+        pass
+    raise ValueError("not a size such as 2GiB or 512MiB")
+
+
+List = (BeforeValidator(_split), Parameter(negative="", consume_multiple=False))
+Memory = Annotated[
+    str | None,
+    AfterValidator(_check_size),
+    Field(description="Memory budget, such as 2GiB; default: what the machine allows."),
+]
+Overwrite = Annotated[bool, Parameter(negative=""), Field(description="Replace what is there.")]
+Seed = Annotated[int, Field(ge=0, lt=2**32, description="Seed of everything random in this step.")]
+
+
+PATHS = ("to", "data", "model", "predictions", "encoder", "files")
+
+
+class Step(BaseModel):
+    """One step of a job."""
+
+    model_config = ConfigDict(extra="forbid")
+    title: ClassVar[str]
+
+    def inputs(self) -> dict[str, Any]:
+        """Name -> fingerprint of everything this step reads."""
+        raise NotImplementedError
+
+    def run(self) -> dict[str, Any]:
+        """Do it; what came out, as JSON values."""
+        raise NotImplementedError
+
+    def recipe(self) -> dict[str, Any]:
+        """What decides the output: parameters and input fingerprints. Paths do not, so a folder may be moved."""
+        parameters = self.model_dump(mode="json", exclude={"overwrite", "memory", *PATHS})
+        return {"step": self.title, "parameters": parameters, "inputs": self.inputs()}
+
+    def made(self) -> dict[str, Any] | None:
+        """The recipe of the output that is there, None when there is none."""
+        raise NotImplementedError
+
+
+class Storing(Step):
+    """A step whose output is a store."""
+
+    to: Annotated[Path, Field(description="The store to make.")]
+    overwrite: Overwrite = False
+    memory: Memory = None
+
+    def made(self) -> dict[str, Any] | None:
+        return store.about(store.open_store(self.to)).get("recipe", {}) if self.to.exists() else None
+
+    @property
+    def bytes_allowed(self) -> int | None:
+        """The memory budget in bytes."""
+        return None if self.memory is None else int(parse_bytes(self.memory))
+
+
+class Encoding(BaseModel):
+    """How columns become numbers."""
+
+    model_config = ConfigDict(extra="forbid")
+    encoder: Annotated[
+        Path | None,
+        Field(description="A dataset or model store whose encoder to use, for new rows; default: fit one."),
+    ] = None
+    encoding_folds: Annotated[int, Field(ge=2, le=255, description="Folds of the target encoding.")] = 5
+    smoothing: Annotated[float, Field(gt=0, description="Rows that the mean label counts for in each value.")] = 10.0
+    buckets: Annotated[int, Field(ge=2, description="Hash buckets of each categorical column.")] = 2**18
+    counts: Annotated[bool, Field(description="Add the log count of each categorical value.")] = True
+    max_rejects: Annotated[float, Field(ge=0, le=1, description="Largest share of bad rows that is set aside.")] = 0.001
+    seed: Seed = 0

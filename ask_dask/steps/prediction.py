@@ -1,0 +1,63 @@
+"""Predictions of a dataset store, streamed to zarr a shard at a time."""
+
+from functools import partial
+from typing import Any
+
+import dask
+import numpy as np
+import zarr
+
+from ask_dask import blocks, budget, compute, store
+from ask_dask.estimators import AsKLSClassifier
+
+
+def write_predictions(model: AsKLSClassifier, data: zarr.Group, group: zarr.Group, memory: int | None = None) -> str:
+    """Predict every row of a dataset store into a predictions store, one task per shard; its fingerprint.
+
+    Arrays: f_source, f_target, score (N, q) float32, probability (N, n_classes) float32, row_id (N,), and file, line
+    and y where the data have them.
+
+    Raises
+    ------
+    BudgetError
+        Prediction takes more than `memory` bytes; names the number of workers that fits.
+    """
+    X = store.array(data, "X")
+    n, q, n_classes = X.shape[0], model.n_outputs_, len(model.classes_)
+    plan = partial(
+        budget.predict_plan,
+        shard=min(n, (X.shards or X.chunks)[0]),
+        row_bytes=X.shape[1] * X.dtype.itemsize,
+        n_landmarks=len(model.row_points_),
+        n_classes=n_classes,
+    )
+    budget.check(plan, compute.workers(), memory or compute.machine_memory(), "workers")
+    ids = store.array(data, "id") if "id" in data else None
+    copied = {name: store.array(data, name) for name in ("file", "line", "y") if name in data}
+    shapes: dict[str, tuple[tuple[int, ...], Any]] = {
+        name: ((n, q), np.float32) for name in ("f_source", "f_target", "score")
+    }
+    shapes["probability"] = ((n, n_classes), np.float32)
+    shapes["row_id"] = ((n,), np.int64 if ids is None else ids.dtype)
+    shapes |= {name: ((n,), found.dtype) for name, found in copied.items()}
+    out = store.create_aligned(group, shapes, like=X)
+    task = dask.delayed(_predict_shard, pure=False)
+    shared = dask.delayed((model, out, copied, ids), traverse=False, pure=False)
+    height = out["score"].shards[0]  # type: ignore[index]
+    bounds = [(start, min(start + height, n)) for start in range(0, n, height)]
+    return store.fingerprint(*compute.run([task(shared, X, start, stop) for start, stop in bounds], "predict"))
+
+
+def _predict_shard(shared: tuple[Any, ...], X: zarr.Array, start: int, stop: int) -> str:
+    model, out, copied, ids = shared
+    block = store.read(X, start, stop)
+    blocks.require_finite(block, start)
+    f = model.block_discriminants(block)
+    q = f.shape[1] // 2
+    values = {"f_source": f[:, :q], "f_target": f[:, q:], "score": model.merged_(f)}
+    values["probability"] = model.merger_.probability(f)
+    values["row_id"] = np.arange(start, stop) if ids is None else store.read(ids, start, stop)
+    values |= {name: store.read(found, start, stop) for name, found in copied.items()}
+    for name, value in values.items():
+        out[name][start:stop] = value
+    return store.fingerprint(*(np.asarray(values[name], out[name].dtype) for name in sorted(values)))

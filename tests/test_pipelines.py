@@ -1,0 +1,34 @@
+"""The pipelines run on real data and reach what the README says (minutes: run with -m slow)."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PIPELINES = Path(__file__).parents[1] / "pipelines"
+
+
+def printed(script, *arguments):
+    """The JSON line that a pipeline prints."""
+    done = subprocess.run(
+        [sys.executable, PIPELINES / script, *map(str, arguments)], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "file", "floor"), [("criteo", "train_10k.txt", 0.75), ("avazu", "train_10k.csv", 0.71)]
+)
+def test_held_out_auroc_on_real_logs(data, name, file, floor):
+    found = printed("held_out.py", name, data / name / file)["mean_auroc"]
+    assert found["AsK-LS"] >= floor
+    assert found["AsK-LS"] == max(found.values())
+
+
+@pytest.mark.slow
+def test_the_benchmark_prints_one_line_of_figures():
+    found = printed("bench/landmark_fit.py", "--rows", 5000, "--repeats", 1)
+    assert found["rows"] == 5000 and found["syrk_gflops"] > 0 and found["times_faster_than_scikit_learn"] > 0
