@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ask_dask import demo as demonstration
@@ -280,7 +280,8 @@ def main(arguments: list[str] | None = None) -> None:
         app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         cause = error.__cause__
-        _stop(f"{_first(cause, '--')}." if isinstance(cause, ValidationError) else str(error))
+        more = " Separate several values with commas." if isinstance(error, UnusedCliTokensError) else ""
+        _stop(f"{_first(cause, '--')}." if isinstance(cause, ValidationError) else f"{error}{more}")
     except ValidationError as error:
         _stop(f"{_first(error, '--')}.")
     except AskDaskError as error:

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import dask
 import dask.threaded
 import psutil
-from dask.callbacks import Callback
 from dask.delayed import Delayed
 from dask.system import CPU_COUNT
 from rich.console import Console
@@ -93,18 +93,13 @@ def _run_local(tasks: Sequence[Delayed], advance: Callable[[], None], watched: S
         if key in keys:
             advance()
 
-    with Callback(posttask=done), one_blas_thread(), _ending_together():
-        return list(dask.compute(*tasks, optimize_graph=False))
-
-
-@contextmanager
-def _ending_together() -> Iterator[None]:
-    """Threads of a pool that is left only when all have ended: after one failed, none still writes to a store."""
-    if dask.base.get_scheduler() not in (None, dask.threaded.get):
-        yield
-        return
-    with ThreadPoolExecutor(workers()) as pool, dask.config.set(pool=pool):
-        yield
+    # As arguments: settings and active callbacks belong to the process, where other threads may be computing too.
+    compute = partial(dask.compute, *tasks, optimize_graph=False, callbacks=[(None, None, None, done, None)])
+    with one_blas_thread():
+        if dask.base.get_scheduler() not in (None, dask.threaded.get):
+            return list(compute())
+        with ThreadPoolExecutor(workers()) as pool:  # left when all threads have ended: none still writes to a store
+            return list(compute(pool=pool))
 
 
 def _run_distributed(

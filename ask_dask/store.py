@@ -75,7 +75,7 @@ def create(path: str | Path, schema: str, overwrite: bool = False) -> Iterator[z
         describe(group, schema=schema, version=VERSIONS[schema], made_by=_made_by())
         yield group
         describe(group, complete=True, file_count=_count_files(partial))
-        _publish(partial, path)
+        _publish(partial, path, overwrite)
         published = True
     except OSError as error:
         if isinstance(error, StoreError) or error.errno is None:
@@ -125,7 +125,8 @@ def _count_files(path: Path) -> int:
     return sum(len(files) for *_, files in os.walk(path))
 
 
-def _publish(partial: Path, path: Path) -> None:
+def _publish(partial: Path, path: Path, overwrite: bool) -> None:
+    refuse_existing(path, overwrite)  # another run may have published there meanwhile
     old = path.with_name(f".{path.name}.old-{uuid.uuid4().hex[:8]}")
     if path.exists():
         path.rename(old)
@@ -276,9 +277,10 @@ def read(array: zarr.Array, start: int = 0, stop: int | None = None) -> np.ndarr
     try:
         return np.asarray(array[start:stop] if array.ndim else array[...])
     except (ValueError, RuntimeError, OSError) as error:
+        end = array.shape[0] if stop is None else stop
+        place = str(array.store_path).removeprefix("file://")
         raise StoreError(
-            f"{array.store_path} is damaged between rows {start} and {stop if stop is not None else array.shape[0]} "
-            f"({error}): make the store again."
+            f"{place} is damaged between rows {start} and {end} ({error}): make the store again."
         ) from error
 
 

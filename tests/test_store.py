@@ -268,3 +268,13 @@ def test_fingerprints_tell_content_type_and_shape_apart():
     assert len({store.fingerprint(part) for part in (one, *others)}) == 1 + len(others) - 1  # "x" equals b"x"
     assert store.fingerprint(one) == store.fingerprint(np.repeat(one, 2)[::2])
     assert store.fingerprint("a", "b") != store.fingerprint("ab")
+
+
+def test_a_store_published_meanwhile_is_kept(tmp_path):
+    place = tmp_path / "p.zarr"
+    with pytest.raises(StoreError, match="exists already"), store.create(place, "predictions") as late:
+        with store.create(place, "predictions") as early:
+            store.write_array(early, "score", np.zeros(3))
+        store.write_array(late, "score", np.ones(3))
+    assert store.open_store(place)["score"][:].sum() == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["p.zarr"]

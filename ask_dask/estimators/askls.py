@@ -234,7 +234,10 @@ class AsKLSClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_memory(self, X: Any, n_landmarks: int, n_folds: int) -> None:
         given = self.memory if self.memory is not None else compute.machine_memory()
-        limit = parse_bytes(given) if isinstance(given, str) else int(given)
+        try:
+            limit = int(parse_bytes(given))
+        except (ValueError, TypeError) as error:
+            raise InputError(f"memory={given!r} is not a size: write it as '2GiB' or a number of bytes.") from error
         itemsize = np.dtype(X.dtype).itemsize
         plan = partial(
             budget.moments_plan,

@@ -69,9 +69,9 @@ class Fit(Storing):
         "landmarks"
     )
     degree: Annotated[int, Field(ge=1, description="Of the polynomial kernel.")] = 3
-    gamma: Annotated[list[float], *List, Field(description="Weights of the squared errors to choose from.")] = [
+    gamma: Annotated[list[float], *List, Field(description="Weights of the squared errors, with commas.")] = [
         1.0, 10.0, 100.0, 1000.0]  # fmt: skip
-    landmarks: Annotated[list[int], *List, Field(description="Landmark counts to choose from.")] = [1000]
+    landmarks: Annotated[list[int], *List, Field(description="Landmark counts to choose from, with commas.")] = [1000]
     sampling: Annotated[Literal["uniform", "stratified"], Field(description="How landmarks are chosen.")] = "uniform"
     folds: Annotated[int, Field(ge=2, description="Cross-validation folds.")] = 5
     merge: Annotated[Literal["stack", "mean", "source", "target"], Field(description="The score from f_s and f_t.")] = (
@@ -93,10 +93,11 @@ class Fit(Storing):
         if "y" not in data:
             raise InputError(f"{self.data} holds no labels, and fit needs them: ingest files that have a label column.")
         with store.create(self.to, "model", self.overwrite) as group:  # first, so that a place is refused at once
-            self._fit(data, group)
-        return info(self.to)
+            own = self._fit(data, group)
+        return info(self.to) | {"steps": own}
 
-    def _fit(self, data: zarr.Group, group: zarr.Group) -> None:
+    def _fit(self, data: zarr.Group, group: zarr.Group) -> list[dict[str, Any]]:
+        """Fit, write, and say what this step's parts took."""
         model = AsKLSClassifier(
             kernel=self._kernel(),
             gamma=self.gamma,
@@ -124,6 +125,7 @@ class Fit(Storing):
         )
         if "encoder" in data:
             Encoder.load(store.subgroup(data, "encoder")).save(group.create_group("encoder"))
+        return model.steps_
 
     def _kernel(self) -> kernels.Kernel | None:
         if self.kernel in ("sne", "rbf", "laplacian"):
@@ -148,7 +150,9 @@ class Predict(Storing):
     title: ClassVar[str] = "predict"
     do: Annotated[Literal["predict"], Parameter(show=False, parse=False)] = "predict"
     model: Annotated[Path, Field(description="The model store.")]
-    data: Annotated[list[str], *List, Field(description="A dataset store, or raw files for the model's own encoder.")]
+    data: Annotated[
+        list[str], *List, Field(description="A dataset store, or raw files (with commas) for the model's own encoder.")
+    ]
     max_rejects: Annotated[float, Field(ge=0, le=1, description="Largest share of bad rows in raw files.")] = 0.001
 
     def inputs(self) -> dict[str, Any]:

@@ -31,7 +31,7 @@ List = (BeforeValidator(_split), Parameter(negative="", consume_multiple=False))
 Memory = Annotated[
     str | None,
     AfterValidator(_check_size),
-    Field(description="Memory budget, such as 2GiB; default: what the machine allows."),
+    Field(description="Budget of the arrays at work, such as 2GiB; default: what the machine has."),
 ]
 Overwrite = Annotated[bool, Parameter(negative=""), Field(description="Replace what is there.")]
 Seed = Annotated[int, Field(ge=0, lt=2**32, description="Seed of everything random in this step.")]
