@@ -71,6 +71,7 @@ def shard_rows(row_bytes: int) -> int:
 
 def moments_plan(
     n_landmarks: int,
+    n_rows: int,
     n_folds: int,
     n_outputs: int,
     row_bytes: int,
@@ -89,7 +90,7 @@ def moments_plan(
         {
             "moments": 3 * workers * moments,
             "kernel blocks": workers * 3 * BLOCK_ROWS * m * itemsize,
-            "rows": workers * 2 * shard_rows(row_bytes) * row_bytes,
+            "rows": 2 * min(workers * shard_rows(row_bytes), n_rows) * row_bytes,
         }
     )
 

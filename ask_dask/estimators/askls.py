@@ -241,6 +241,7 @@ class AsKLSClassifier(ClassifierMixin, BaseEstimator):
         itemsize = np.dtype(X.dtype).itemsize
         plan = partial(
             budget.moments_plan,
+            n_rows=X.shape[0],
             n_folds=n_folds,
             n_outputs=self.n_outputs_,
             row_bytes=X.shape[1] * itemsize,
