@@ -14,10 +14,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ask_dask import blocks, budget, compute, landmarks, moments, nystrom, score
+from ask_dask import blocks, budget, compute, moments, nystrom, score
 from ask_dask.errors import InputError, ResonanceWarning
 from ask_dask.estimators import selection
-from ask_dask.estimators.inputs import check_counts, check_folds, check_gammas, check_labels, check_rows, is_lazy
+from ask_dask.estimators.inputs import (
+    check_folds,
+    check_gammas,
+    check_labels,
+    check_rows,
+    choose_landmarks,
+    is_lazy,
+)
 from ask_dask.estimators.merge import METHODS, Merger, combine
 from ask_dask.kernels import SNE, Kernel, LandmarkKernel
 from ask_dask.solve import LandmarkSystem, Solution, mean_solution, resonance
@@ -160,7 +167,7 @@ class AsKLSClassifier(ClassifierMixin, BaseEstimator):
         self._check_parameters(gammas)
         self.seed_ = _seed(self.random_state)
         folds, n_folds = check_folds(self.cv, codes, self.seed_)
-        rows, columns, counts = self._landmark_rows(codes)
+        rows, columns, counts = choose_landmarks(self.landmarks, self.n_landmarks, codes, self.seed_)
         self._check_memory(X, counts[-1], n_folds)
         self.steps_: list[dict[str, Any]] = []
         with compute.measured(self.steps_, "landmarks"):
@@ -206,31 +213,6 @@ class AsKLSClassifier(ClassifierMixin, BaseEstimator):
             raise InputError("merge='stack' needs out-of-fold scores: set cv to 2 or more, or merge to 'mean'.")
         if self.cv is None and (len(gammas) > 1 or np.size(self.n_landmarks) > 1):
             raise InputError("Choosing among several gammas or landmark counts needs cv: set it to 2 or more.")
-
-    def _landmark_rows(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
-        """Row landmarks I, column landmarks J (the same object where I = J) and the nested counts."""
-        n_rows = len(codes)
-        if isinstance(self.landmarks, str):
-            counts = check_counts(self.n_landmarks, n_rows)
-            if self.landmarks not in ("uniform", "stratified"):
-                raise InputError(f"landmarks={self.landmarks!r} must be 'uniform', 'stratified' or row numbers.")
-            if self.landmarks == "uniform":
-                rows = landmarks.uniform(n_rows, counts[-1], self.seed_)
-            else:
-                rows = landmarks.stratified(codes, counts[-1], self.seed_)
-            return rows, rows, counts
-        pair = self.landmarks if isinstance(self.landmarks, tuple) else (self.landmarks,)
-        given = [np.asarray(side, np.int64) for side in pair]
-        for side in given:
-            if side.ndim != 1 or not len(side) or side.min() < 0 or side.max() >= n_rows:
-                raise InputError(f"landmarks must be row numbers from 0 to {n_rows - 1}.")
-        most = max(len(side) for side in given)
-        explicit = not (isinstance(self.n_landmarks, str) or self.n_landmarks is None)
-        counts = check_counts(self.n_landmarks, n_rows) if explicit else (most,)
-        if counts[-1] > most:
-            raise InputError(f"n_landmarks={counts[-1]} is more than the {most} landmarks given: use fewer.")
-        rows, columns = given[0][: counts[-1]], given[-1][: counts[-1]]
-        return rows, rows if len(given) == 1 else columns, counts
 
     def _check_memory(self, X: Any, n_landmarks: int, n_folds: int) -> None:
         given = self.memory if self.memory is not None else compute.machine_memory()

@@ -9,6 +9,7 @@ import zarr
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import _check_n_features, column_or_1d, validate_data
 
+from ask_dask import landmarks
 from ask_dask.errors import InputError
 
 FLOATS = (np.float64, np.float32)
@@ -118,3 +119,34 @@ def check_counts(n_landmarks: Any, n_rows: int) -> tuple[int, ...]:
     if not counts or counts[0] < 1:
         raise InputError(f"n_landmarks={n_landmarks} must be one or more numbers above 0.")
     return counts
+
+
+def choose_landmarks(
+    how: Any, n_landmarks: Any, codes: np.ndarray, seed: int
+) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
+    """Row landmarks I, column landmarks J (the same object where I = J) and the nested counts.
+
+    Parameters
+    ----------
+    how : {"uniform", "stratified"}, (n,) int array or pair of them
+        The choice, or the row numbers themselves.
+    """
+    n_rows = len(codes)
+    if isinstance(how, str):
+        counts = check_counts(n_landmarks, n_rows)
+        if how not in ("uniform", "stratified"):
+            raise InputError(f"landmarks={how!r} must be 'uniform', 'stratified' or row numbers.")
+        uniform = how == "uniform"
+        rows = landmarks.uniform(n_rows, counts[-1], seed) if uniform else landmarks.stratified(codes, counts[-1], seed)
+        return rows, rows, counts
+    given = [np.asarray(side, np.int64) for side in (how if isinstance(how, tuple) else (how,))]
+    for side in given:
+        if side.ndim != 1 or not len(side) or side.min() < 0 or side.max() >= n_rows:
+            raise InputError(f"landmarks must be row numbers from 0 to {n_rows - 1}.")
+    most = max(len(side) for side in given)
+    counted = not (isinstance(n_landmarks, str) or n_landmarks is None)
+    counts = check_counts(n_landmarks, n_rows) if counted else (most,)
+    if counts[-1] > most:
+        raise InputError(f"n_landmarks={counts[-1]} is more than the {most} landmarks given: use fewer.")
+    rows, columns = given[0][: counts[-1]], given[-1][: counts[-1]]
+    return rows, rows if len(given) == 1 else columns, counts
