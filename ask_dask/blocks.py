@@ -16,9 +16,9 @@ import scipy.sparse as sp
 import zarr
 from dask.delayed import Delayed
 
-from ask_dask import budget, compute, store
+from ask_dask import budget, compute, landmarks, store
 from ask_dask.errors import InputError
-from ask_dask.kernels.base import Block, LandmarkKernel
+from ask_dask.kernels.base import Block, Kernel, LandmarkKernel
 
 
 @dataclass(frozen=True)
@@ -161,6 +161,34 @@ def require_finite(block: Block, rows: int | np.ndarray) -> None:
         )
 
 
+def asymmetry(kernel: Kernel, X: Any, n_rows: int = 2000, random_state: int = 0) -> float:
+    """||K - K'|| / ||K|| (Frobenius) of K = k(X, X) on a seeded sample of rows: 0 when symmetric, at most 2.
+
+    A kernel without negative values has at most sqrt(2), where no pair of points is similar both ways. One that is
+    normalised over the data takes the sample as its targets.
+
+    Parameters
+    ----------
+    X : numpy, scipy.sparse, dask or zarr, (N, d)
+
+    Examples
+    --------
+    >>> from ask_dask.kernels import RBF, SNE
+    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> round(asymmetry(RBF(), X), 3), round(asymmetry(SNE(), X), 3)
+    (0.0, 0.006)
+    """
+    points = take_rows(X, landmarks.uniform(X.shape[0], min(n_rows, X.shape[0]), random_state))
+    return relative_asymmetry(kernel(points, points))
+
+
+def relative_asymmetry(K: np.ndarray) -> float:
+    """||K - K'|| / ||K|| of a matrix, 0 for a zero one."""
+    K = K.astype(np.float64, copy=False)
+    norm = np.linalg.norm(K)
+    return float(np.linalg.norm(K - K.T) / norm) if norm else 0.0
+
+
 def discriminants(
     block: Block, kernel: LandmarkKernel, source: np.ndarray, target: np.ndarray, intercepts: np.ndarray
 ) -> np.ndarray:
@@ -179,7 +207,7 @@ def discriminants(
     """
     out = np.empty((block.shape[0], 2 * source.shape[1]), np.result_type(block.dtype, np.float32))
     with compute.one_blas_thread():
-        for rows in row_blocks(block):
+        for rows in row_blocks(block, budget.cache_rows(max(len(source), len(target)))):
             C, R = kernel.both(block[rows])
             out[rows] = np.hstack([C @ source + intercepts[0], R @ target + intercepts[1]])
     return out

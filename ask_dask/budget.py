@@ -6,13 +6,15 @@ Everything here counts bytes of arrays that are alive at the same time; nothing 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from ask_dask.errors import BudgetError
 
 BLOCK_ROWS = 2048
 """Rows of one kernel block: float32 products are summed over no more rows than this (float64 across blocks)."""
 
 CACHE_ROWS = 512
-"""Rows of which kernel entries are computed at a time: about what a core's cache holds at a thousand landmarks."""
+"""Most rows of which kernel entries are computed at a time: about what a core's cache holds at a thousand landmarks."""
 
 CHUNK_BYTES = 4 << 20
 SHARD_BYTES = 64 << 20
@@ -69,6 +71,15 @@ def shard_rows(row_bytes: int) -> int:
     return max(1, SHARD_BYTES // (row_bytes * chunk)) * chunk
 
 
+def cache_rows(n_landmarks: int) -> int:
+    """Rows of which kernel entries are computed at a time: fewer where the landmarks are many.
+
+    >>> cache_rows(1000), cache_rows(50_000)
+    (512, 40)
+    """
+    return int(np.clip(4 * CACHE_ROWS * 1000 // n_landmarks, 16, CACHE_ROWS))
+
+
 def moments_plan(
     n_landmarks: int,
     n_rows: int,
@@ -95,23 +106,56 @@ def moments_plan(
     )
 
 
-def predict_plan(workers: int, shard: int, row_bytes: int, n_landmarks: int, n_classes: int) -> Plan:
-    """Memory of prediction: each worker holds a shard of rows, their results, and two kernel blocks.
+def dense_plan(n_rows: int, n_folds: int, n_gammas: int, n_outputs: int, workers: int) -> Plan:
+    """Memory of the exact solution by decomposition: the kernel matrix, and what each worker's takes beside it.
 
-    >>> print(predict_plan(workers=2, shard=200_000, row_bytes=312, n_landmarks=1000, n_classes=2))
-    rows 119.0 MiB, results 47.3 MiB, kernel blocks 15.6 MiB
+    >>> print(dense_plan(5000, n_folds=5, n_gammas=4, n_outputs=1, workers=2))
+    kernel matrix 190.7 MiB, decompositions 3.0 GiB, solutions 3.7 MiB
     """
-    outputs = n_classes if n_classes > 2 else 1
+    matrix = 8 * n_rows**2
+    solutions = 8 * 4 * n_rows * n_outputs * n_gammas * (n_folds + 1)
+    return Plan({"kernel matrix": matrix, "decompositions": 8 * min(workers, n_folds + 1) * matrix,
+                 "solutions": solutions})  # fmt: skip
+
+
+def minres_plan(
+    n_landmarks: int, n_rows: int, n_folds: int, n_gammas: int, n_outputs: int, row_bytes: int, workers: int
+) -> Plan:
+    """Memory of the exact solution by iteration, with a preconditioner of so many landmarks.
+
+    >>> print(minres_plan(500, 50_000, n_folds=5, n_gammas=1, n_outputs=1, row_bytes=160, workers=2))
+    points 7.6 MiB, iterates 64.1 MiB, products 16.0 MiB, preconditioner 381.5 MiB, moments 68.7 MiB, tiles 24.0 MiB
+    """
+    systems = n_gammas * ((n_folds + 1) * n_outputs + 1)
+    vector, m = 8 * n_rows * systems, n_landmarks
     return Plan(
         {
-            "rows": workers * shard * row_bytes,
-            "results": workers * shard * (2 * 8 * (3 * outputs + n_classes) + 44),
-            "kernel blocks": workers * 2 * CACHE_ROWS * n_landmarks * 8,
+            "points": row_bytes * n_rows,
+            "iterates": 2 * vector * 12,
+            "products": vector * (2 + 2 * workers),
+            "preconditioner": 2 * 8 * m * n_rows + 2 * 8 * m * systems,
+            "moments": 2 * 8 * m * m * (n_folds + 1) * 3,
+            "tiles": workers * 6 * 8 * 512**2,
         }
     )
 
 
-def check(plan: Callable[[int], Plan], wanted: int, budget: int, name: str) -> Plan:
+def predict_plan(workers: int, shard: int, row_bytes: int, n_landmarks: int, n_outputs: int, n_classes: int) -> Plan:
+    """Memory of prediction: each worker holds a shard of rows, their results, and two kernel blocks.
+
+    >>> print(predict_plan(workers=2, shard=200_000, row_bytes=312, n_landmarks=1000, n_outputs=1, n_classes=2))
+    rows 119.0 MiB, results 47.3 MiB, kernel blocks 15.6 MiB
+    """
+    return Plan(
+        {
+            "rows": workers * shard * row_bytes,
+            "results": workers * shard * (2 * 8 * (3 * n_outputs + n_classes) + 44),
+            "kernel blocks": workers * 2 * cache_rows(n_landmarks) * n_landmarks * 8,
+        }
+    )
+
+
+def check(plan: Callable[[int], Plan], wanted: int, budget: int, name: str, otherwise: str = "") -> Plan:
     """The plan for `wanted`, or a refusal that names the largest value that fits.
 
     Parameters
@@ -124,6 +168,8 @@ def check(plan: Callable[[int], Plan], wanted: int, budget: int, name: str) -> P
         Bytes.
     name : str
         What the value is called where the user set it.
+    otherwise : str
+        Another way out, as in "or solver='minres'".
 
     Raises
     ------
@@ -147,5 +193,5 @@ use n_landmarks=362 or less, or a budget of 7.6 MiB.
     advice = f"use {name}={low} or less, or" if low else "use"
     raise BudgetError(
         f"{name}={wanted} needs {size(planned.total)} ({planned}) and the memory budget is {size(budget)}: "
-        f"{advice} a budget of {size(planned.total)}."
+        f"{advice} a budget of {size(planned.total)}{', ' * bool(otherwise)}{otherwise}."
     )

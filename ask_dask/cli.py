@@ -8,27 +8,28 @@ import logging
 import os
 import signal
 import sys
-import tomllib
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ValidationError
+from sklearn.exceptions import ConvergenceWarning
 
 from ask_dask import demo as demonstration
 from ask_dask import steps
 from ask_dask.budget import size
 from ask_dask.cluster import running_on
 from ask_dask.compute import progress_shown
-from ask_dask.errors import AskDaskError, InputError, ResonanceWarning
+from ask_dask.errors import AskDaskError, ResonanceWarning
+from ask_dask.report.words import METRICS
 
 app = App(
     name="ask-dask",
-    help="Learning with asymmetric kernels, out of core: raw click logs to models, predictions and a report.",
+    help="Learning with asymmetric kernels, out of core: raw files to models, predictions and a report.",
     version_flags=["--version"],
     suppress_keyboard_interrupt=False,
 )
@@ -69,35 +70,88 @@ class Run:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-@app.command
-def ingest(
-    format: Literal["criteo", "avazu"],
-    /,
-    *files: str,
-    to: Annotated[Path, Parameter(help="The store to make.")],
-    encoding: Annotated[steps.Encoding | None, Parameter(name="*")] = None,
-    memory: steps.Memory = None,
-    overwrite: steps.Overwrite = False,
-    run: Run = Run(),
-) -> None:
-    """Turn raw click logs into a dataset store.
+ingest = App(
+    name="ingest",
+    help="Turn raw files into a dataset store. Files may be plain or compressed, paths or URLs.",
+)
+app.command(ingest)
 
-    Files may be plain or compressed, paths or URLs. Bad rows are set aside with file, line and reason.
+
+@ingest.command
+def criteo(*files: str, options: Annotated[steps.LogOptions, Parameter(name="*")], run: Run = Run()) -> None:
+    """Click logs: label, I1..I13, C1..C26, tab separated, without a header.
+
+    Bad rows are set aside with file, line and reason.
 
     Parameters
     ----------
-    format
-        criteo: label, I1..I13, C1..C26, tab separated. avazu: CSV with its header.
     files
         The files, in order.
     """
-    chosen = (encoding or steps.Encoding()).model_dump()
-    _do(steps.Ingest(format=format, files=list(files), to=to, memory=memory, overwrite=overwrite, **chosen), run)
+    _do(steps.Ingest(format="criteo", files=list(files), **options.model_dump()), run)
+
+
+@ingest.command
+def avazu(*files: str, options: Annotated[steps.LogOptions, Parameter(name="*")], run: Run = Run()) -> None:
+    """Click logs: CSV with the header of Avazu.
+
+    Bad rows are set aside with file, line and reason.
+
+    Parameters
+    ----------
+    files
+        The files, in order.
+    """
+    _do(steps.Ingest(format="avazu", files=list(files), **options.model_dump()), run)
+
+
+@ingest.command
+def graph(*files: str, options: Annotated[steps.GraphOptions, Parameter(name="*")], run: Run = Run()) -> None:
+    """A directed graph: a line "a b" is an edge a -> b, a third column its weight.
+
+    Columns are separated by tabs, commas or spaces; lines that start with # or % are comments. An edge that is there
+    twice counts once, or with the sum of its weights. The rows of the store are the labelled nodes, or all without
+    labels.
+
+    Parameters
+    ----------
+    files
+        The edge lists.
+    """
+    _do(steps.IngestGraph(files=list(files), **options.model_dump()), run)
+
+
+@ingest.command
+def table(*files: str, options: Annotated[steps.TableOptions, Parameter(name="*")], run: Run = Run()) -> None:
+    """Tables of numbers: Parquet, or text with a header, separated by commas, tabs or semicolons.
+
+    Every column is a feature, but for labels, the weight and those dropped.
+
+    Parameters
+    ----------
+    files
+        The files, in order, with the same columns.
+    """
+    _do(steps.IngestTable(files=list(files), **options.model_dump()), run)
+
+
+@ingest.command
+def samples(*files: str, options: Annotated[steps.SampleOptions, Parameter(name="*")], run: Run = Run()) -> None:
+    """Samples of points: a line is an item's id and the coordinates of one of its points.
+
+    Each item becomes a Gaussian mixture, and the store holds the divergence between each two of them.
+
+    Parameters
+    ----------
+    files
+        The files, in order.
+    """
+    _do(steps.IngestSamples(files=list(files), **options.model_dump()), run)
 
 
 @app.command
 def fit(*, step: Annotated[steps.Fit, Parameter(name="*")], run: Run = Run()) -> None:
-    """Fit AsK-LS on landmarks; gamma and the landmark count are chosen on held-out rows."""
+    """Fit AsK-LS, on landmarks or exactly; gamma and the landmark count are chosen on held-out rows."""
     _do(step, run)
 
 
@@ -145,10 +199,10 @@ def run_job(
     ----------
     job
         A TOML file of [[step]] tables, each with do = "ingest", "fit", "predict", "score" or "report" and that
-        command's options; paths are relative to the file.
+        command's options, ingest with format = "criteo" (or another) and files; paths are relative to the file.
     """
     with run.running():
-        results = steps.run_job(read_job(job), overwrite, run.say)
+        results = steps.run_job(steps.read_job(job), overwrite, run.say)
     run.show(results, lambda found: "\n".join(_words(result) for result in found if not result["skipped"]))
 
 
@@ -163,39 +217,8 @@ def demo(
     with run.running():
         job = demonstration.make(to, rows)
         run.say(f"The job, as a file: {job} (again with: ask-dask run {job})")
-        results = steps.run_job(read_job(job), False, run.say)
+        results = steps.run_job(steps.read_job(job), False, run.say)
     run.show(results, lambda found: "\n".join(_words(result) for result in found if not result["skipped"]))
-
-
-class _Job(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-    step: Annotated[list[dict[str, Any]], Field(min_length=1)]
-
-
-def read_job(path: Path) -> list[steps.Step]:
-    """The steps of a TOML file, checked; relative paths are taken from the file's folder.
-
-    Raises
-    ------
-    InputError
-        No such file, not TOML, or a step with a wrong or missing option: names the step and the option.
-    """
-    try:
-        found = _Job(**tomllib.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path} cannot be read as TOML: {error}.") from error
-    except ValidationError as error:
-        raise InputError(f"{path}: {_first(error)}.") from error
-    adapter: TypeAdapter[Any] = TypeAdapter(steps.AnyStep)
-    made = []
-    for number, values in enumerate(found.step, 1):
-        try:
-            made.append(steps.placed(adapter.validate_python(values), path.parent))
-        except ValidationError as error:
-            raise InputError(f"{path}, step {number} ({values.get('do', 'no do')}): {_first(error)}.") from error
-    return made
 
 
 def _do(step: steps.Step, run: Run) -> None:
@@ -208,22 +231,43 @@ def _words(result: dict[str, Any]) -> str:
     """A result in one or a few lines."""
     where = f"{result.get('path', '')}: "
     if result["step"] == "ingest":
-        rejected = result["rejected"]["count"]
-        return (
-            f"{where}{result['n_rows']:,} rows x {result['n_features']} features, {rejected:,} rejected{_cost(result)}"
-        )
+        return f"{where}{_ingested(result)}{_cost(result)}"
     if result["step"] == "fit":
-        held_out = result["held_out"]
-        return (
-            f"{where}gamma {result['gamma']:g}, {result['n_landmarks']} landmarks, held-out AUROC "
-            f"{held_out['auroc']:.4f}, log loss {held_out['log_loss']:.4f}{_cost(result)}"
-        )
+        size_of = "every row" if result["solver"]["name"] != "landmarks" else f"{result['n_landmarks']} landmarks"
+        shown = [f"{METRICS[name]} {_short(result['held_out'][name])}" for name in HELD_OUT[result["task"]]]
+        return f"{where}gamma {result['gamma']:g}, {size_of}, held-out {', '.join(shown)}{_cost(result)}"
     if result["step"] == "predict":
         return f"{where}{result['arrays']['score']['shape'][0]:,} rows{_cost(result)}"
     if result["step"] == "score":
-        metrics = ("n", "auroc", "log_loss", "accuracy", "f1_micro", "f1_macro")
-        return "\n".join(f"{name:<9} {_value(result[name])}" for name in metrics)
+        return "\n".join(f"{name:<9} {_value(result[name])}" for name in ("n", *METRICS) if name in result)
     return f"{where}{size(result['bytes'])}"
+
+
+HELD_OUT = {
+    "classification": ("auroc", "log_loss", "f1_micro", "f1_macro"),
+    "multilabel": ("auroc", "f1_micro", "f1_macro"),
+    "regression": ("r2", "rmse"),
+}
+"""What a fit says of itself in its one line."""
+
+
+def _short(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4f}"
+
+
+def _ingested(result: dict[str, Any]) -> str:
+    rows = f"{result['n_rows']:,}"
+    if result["format"] == "graph":
+        counted = (
+            ("nodes", "n_nodes"),
+            ("edges", "n_edges"),
+            ("duplicates", "duplicate_edges"),
+            ("self loops", "self_loops"),
+        )
+        parts = [f"{result[key]:,} {name}" for name, key in counted]
+        return ", ".join([*parts, f"{rows} labelled" if "y" in result["arrays"] else "no labels"])
+    rejected = f", {result['rejected']['count']:,} rejected" if "rejected" in result else ""
+    return f"{rows} rows x {result['n_features']} features{rejected}"
 
 
 def _cost(result: dict[str, Any]) -> str:
@@ -252,23 +296,8 @@ def _lines(found: dict[str, Any], indent: str = "") -> Iterator[str]:
             yield f"{indent}{key}: {size(value) if key == 'bytes' else value}"
 
 
-def _first(error: ValidationError, prefix: str = "") -> str:
-    """The first complaint of pydantic, with the option it is about."""
-    found = error.errors()[0]
-    option = next((part for part in found["loc"] if isinstance(part, str) and part not in steps.TITLES), "do")
-    option = prefix + (option.replace("_", "-") if prefix else option)
-    if found["type"] == "extra_forbidden":
-        return f"{option}: there is no such option here"
-    if found["type"] in ("missing", "union_tag_not_found"):
-        return f"{option} is missing"
-    if found["type"] == "union_tag_invalid":
-        return f"do: is one of {', '.join(steps.TITLES)} (given {found['input']['do']!r})"
-    said = found["msg"].removeprefix("Value error, ")
-    return f"{option}: {said[:1].lower()}{said[1:]} (given {found['input']!r})"
-
-
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
-    if issubclass(category, ResonanceWarning):
+    if issubclass(category, ResonanceWarning | ConvergenceWarning):
         print(f"Warning: {message}", file=sys.stderr)
 
 
@@ -281,9 +310,9 @@ def main(arguments: list[str] | None = None) -> None:
     except CycloptsError as error:
         cause = error.__cause__
         more = " Separate several values with commas." if isinstance(error, UnusedCliTokensError) else ""
-        _stop(f"{_first(cause, '--')}." if isinstance(cause, ValidationError) else f"{error}{more}")
+        _stop(f"{steps.complaint(cause, '--')}." if isinstance(cause, ValidationError) else f"{error}{more}")
     except ValidationError as error:
-        _stop(f"{_first(error, '--')}.")
+        _stop(f"{steps.complaint(error, '--')}.")
     except AskDaskError as error:
         _stop(str(error))
     except OSError as error:

@@ -28,14 +28,15 @@ from ask_dask.errors import AskDaskError
 log = logging.getLogger("ask_dask")
 
 
-def run(tasks: Sequence[Delayed], label: str, unit: str = "shards", local: bool = False) -> list[Any]:
+def run(tasks: Sequence[Delayed], label: str | None, unit: str = "shards", local: bool = False) -> list[Any]:
     """Compute the tasks together and return their results in order; progress is shown inside `progress_shown`.
 
+    Without a label none is shown: for small work, and for steps of a loop that shows its own.
     `local` keeps them in threads of this process whatever the scheduler, for small work on large arguments.
     """
     if not tasks:
         return []
-    with _progress(label, len(tasks), unit) as advance:
+    with progress(label, len(tasks), unit) as advance:
         if local:
             with dask.config.set(scheduler="threads"):
                 return _run_local(tasks, advance)
@@ -59,11 +60,19 @@ def _sum(first: Any, *rest: Any) -> Any:
 def run_sum(parts: Sequence[Delayed], label: str, unit: str = "shards") -> Any:
     """The sum of the parts (anything with +), added in a tree; progress counts the parts."""
     total = tree_sum(parts)
-    with _progress(label, len(parts), unit) as advance:
+    with progress(label, len(parts), unit) as advance:
         client = _client()
         if client:
             return _run_distributed(client, [total], advance, watched=parts)[0]
         return _run_local([total], advance, watched=parts)[0]
+
+
+def shared(value: Any) -> Delayed:
+    """One value that many tasks, of many runs, take as an argument: it goes to each worker of a cluster once."""
+    client = _client()
+    if client is None:
+        return dask.delayed(value, traverse=False, pure=False)
+    return dask.delayed(client.scatter(value, broadcast=True, hash=False), pure=False)
 
 
 def workers() -> int:
@@ -178,9 +187,10 @@ def progress_shown(shown: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def _progress(label: str, total: int, unit: str) -> Iterator[Callable[[], None]]:
+def progress(label: str | None, total: int, unit: str) -> Iterator[Callable[[], None]]:
+    """Progress of a loop: call what is yielded once for each of `total` units."""
     started = time.monotonic()
-    if not _shown:
+    if not (_shown and label):
         yield lambda: None
     elif sys.stderr.isatty():
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} " + unit),
@@ -191,7 +201,8 @@ def _progress(label: str, total: int, unit: str) -> Iterator[Callable[[], None]]
     else:
         with _Lines(label, total, unit) as lines:
             yield lines.advance
-    log.debug("%s: %d %s in %.2f s", label, total, unit, time.monotonic() - started)
+    if label:
+        log.debug("%s: %d %s in %.2f s", label, total, unit, time.monotonic() - started)
 
 
 class _Lines:

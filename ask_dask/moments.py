@@ -4,8 +4,8 @@ Everything is kept in landmark coordinates (Grams of C and R', not of the featur
 the first p landmarks are sub-matrices, and the training moments of a fold are the total minus that fold.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import dask
@@ -38,7 +38,7 @@ class Moments:
     """
 
     count: np.ndarray
-    """(F,) rows"""
+    """(F,) rows, or the sum of their weights"""
     sum_y: np.ndarray
     """(F, q)"""
     sides: tuple[Side, ...]
@@ -74,23 +74,42 @@ def _each(function: Any, *sides: Side) -> Side:
     return Side(sides[0].origin, *arrays)
 
 
-def gather(
-    X: Any,
-    codes: np.ndarray,
-    n_outputs: int,
-    folds: np.ndarray,
-    n_folds: int,
-    kernel: LandmarkKernel,
-    typical: Block | None = None,
-) -> Moments:
+@dataclass(frozen=True)
+class Rows:
+    """What the pass needs to know of each row beside its features; every array is cut where the rows are.
+
+    Attributes
+    ----------
+    y : (N,) class numbers, (N, L) numbers, or (N, L) scipy.sparse CSR
+        Labels as they are kept.
+    outputs : callable
+        Some rows of y -> the (n, q) numbers that are learned, such as +1 and -1.
+    folds : (N,) integer array
+    weights : (N,) float64 array, optional
+        Weight of each row's squared errors; None is 1 for all.
+    """
+
+    y: Any
+    outputs: Callable[[Any], np.ndarray]
+    folds: np.ndarray
+    weights: np.ndarray | None = None
+
+    def __getitem__(self, rows: Any) -> "Rows":
+        weights = None if self.weights is None else self.weights[rows]
+        return Rows(self.y[rows], self.outputs, self.folds[rows], weights)
+
+    @property
+    def Y(self) -> np.ndarray:
+        """(n, q) float64"""
+        return np.asarray(self.outputs(self.y), np.float64)
+
+
+def gather(X: Any, rows: Rows, n_folds: int, kernel: LandmarkKernel, typical: Block | None = None) -> Moments:
     """One pass over an input, a task a shard, partial sums added in a tree as they appear.
 
     Parameters
     ----------
     X : numpy, scipy.sparse, dask or zarr, (N, d)
-    codes : (N,) integer array
-        Class of each row; output k is +1 for class k and -1 for others (for one output: +1 for class 1).
-    folds : (N,) integer array
     typical : as in `of_rows`
 
     Raises
@@ -99,27 +118,18 @@ def gather(
         X holds a NaN or infinity: names the row and column.
     """
     shared = dask.delayed((kernel, typical), traverse=False, pure=False)
-    task = dask.delayed(_of_shard, pure=False)
-    parts = [
-        task(shard.block, codes[shard.start : shard.stop], folds[shard.start : shard.stop], shared, n_folds, n_outputs,
-             shard.start)
-        for shard in blocks.shards(X)
-    ]  # fmt: skip
+    task = dask.delayed(_of_shard, pure=False, traverse=False)
+    parts = [task(s.block, rows[s.start : s.stop], shared, n_folds, s.start) for s in blocks.shards(X)]
     return compute.run_sum(parts, "moments")
 
 
-def _of_shard(
-    X: Block, codes: np.ndarray, folds: np.ndarray, shared: tuple[Any, Any], n_folds: int, q: int, first_row: int
-) -> Moments:
+def _of_shard(X: Block, rows: Rows, shared: tuple[Any, Any], n_folds: int, first_row: int) -> Moments:
     kernel, typical = shared
     blocks.require_finite(X, first_row)
-    Y = np.where(codes[:, None] == (np.arange(q) if q > 1 else [1]), 1.0, -1.0)
-    return of_rows(X, Y, folds, kernel, n_folds, typical)
+    return of_rows(X, rows, kernel, n_folds, typical)
 
 
-def of_rows(
-    X: Block, Y: np.ndarray, folds: np.ndarray, kernel: LandmarkKernel, n_folds: int, typical: Block | None = None
-) -> Moments:
+def of_rows(X: Block, rows: Rows, kernel: LandmarkKernel, n_folds: int, typical: Block | None = None) -> Moments:
     """Moments of one shard of rows.
 
     Rows are taken fold by fold, so that each product goes to one fold. Products are summed in the kernel's own
@@ -128,24 +138,30 @@ def of_rows(
     Parameters
     ----------
     X : (n, d) block
-    Y : (n, q) array
-    folds : (n,) integer array, values 0 .. n_folds - 1
+    rows : Rows
+        Of this shard; folds are 0 .. n_folds - 1.
     typical : (k, d) block, optional
         A few rows whose mean kernel columns are the origin (else 0): the Grams of kernels far from zero mean would lose
         their small centred part to rounding.
     """
-    order = np.argsort(folds, kind="stable")
-    X, Y, edges = X[order], Y[order].astype(np.float64), np.searchsorted(folds[order], np.arange(n_folds + 1))
+    order = np.argsort(rows.folds, kind="stable")
+    X, rows = X[order], rows[order]
+    edges = np.searchsorted(rows.folds, np.arange(n_folds + 1))
+    q = rows[:1].Y.shape[1]
+    count, sum_y = np.zeros(n_folds), np.zeros((n_folds, q))
     with compute.one_blas_thread():
         C, R = kernel.both(X[:0] if typical is None else typical)
-        sums = [_Sums(block, Y.shape[1], n_folds) for block in ((C,) if C is R else (C, R))]
+        sums = [_Sums(block, q, n_folds) for block in ((C,) if C is R else (C, R))]
         for f, fold in enumerate(map(slice, edges[:-1], edges[1:])):
-            for rows in blocks.row_blocks(X[fold], budget.CACHE_ROWS):
-                for side, block in zip(sums, kernel.both(X[fold][rows]), strict=False):
-                    side.add(f, block, Y[fold][rows])
+            points, here = X[fold], rows[fold]
+            for part in blocks.row_blocks(points, budget.cache_rows(C.shape[1])):
+                y, weights = here[part].Y, None if here.weights is None else here.weights[part]
+                count[f] += len(y) if weights is None else weights.sum()
+                sum_y[f] += y.sum(0) if weights is None else weights @ y
+                for side, block in zip(sums, kernel.both(points[part]), strict=False):
+                    side.add(f, block, y, weights)
             for side in sums:
                 side.flush(f)
-    count, sum_y = np.diff(edges).astype(np.float64), np.stack([Y[a:b].sum(0) for a, b in pairwise(edges)])
     return Moments(count, sum_y, tuple(Side(s.origin.astype(np.float64), s.sums, s.gram, s.cross) for s in sums))
 
 
@@ -160,18 +176,20 @@ class _Sums:
         self.origin = typical.mean(0) if len(typical) else np.zeros(m, dtype)
         self.sums, self.gram, self.cross = np.zeros((n_folds, m)), np.zeros((n_folds, m, m)), np.zeros((n_folds, m, q))
         self.product = np.empty((m, m), dtype)
-        self.buffer, self.y, self.filled = (
-            np.empty((budget.BLOCK_ROWS, m), dtype),
-            np.ones((budget.BLOCK_ROWS, 1 + q)),
-            0,
-        )
+        self.buffer, self.y = np.empty((budget.BLOCK_ROWS, m), dtype), np.ones((budget.BLOCK_ROWS, 1 + q))
+        self.filled = 0
 
-    def add(self, f: int, block: np.ndarray, Y: np.ndarray) -> None:
+    def add(self, f: int, block: np.ndarray, Y: np.ndarray, weights: np.ndarray | None) -> None:
+        """Rows of fold f; with weights both factors of every product carry their roots."""
         if self.filled + len(block) > len(self.buffer):
             self.flush(f)
         rows = slice(self.filled, self.filled + len(block))
         np.subtract(block, self.origin, out=self.buffer[rows])
-        self.y[rows, 1:] = Y
+        self.y[rows, 0], self.y[rows, 1:] = 1, Y
+        if weights is not None:
+            root = np.sqrt(weights)[:, None]
+            self.buffer[rows] *= root
+            self.y[rows] *= root
         self.filled += len(block)
 
     def flush(self, f: int) -> None:

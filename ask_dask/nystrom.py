@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.linalg import eigh, svd
+import scipy.linalg
+from numpy.linalg import eigh
 
 from ask_dask.errors import InputError
 
@@ -37,6 +38,15 @@ def resolution(dtype: Any) -> float:
     True
     """
     return 32 * float(np.finfo(dtype).eps)
+
+
+def svd(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """U, the singular values and V' of a matrix; numpy lets other threads run, and where it does not converge SciPy's
+    slower driver does."""
+    try:
+        return np.linalg.svd(A, full_matrices=False)
+    except np.linalg.LinAlgError:
+        return scipy.linalg.svd(A, full_matrices=False, lapack_driver="gesvd")
 
 
 def feature_map(W: np.ndarray, rcond: float) -> FeatureMap:
@@ -67,7 +77,7 @@ def feature_map(W: np.ndarray, rcond: float) -> FeatureMap:
         values, Q = eigh((W + W.T) / 2)
         S, P = np.abs(values), Q * np.sign(values)
     else:
-        P, S, Qt = svd(W, full_matrices=False)
+        P, S, Qt = svd(W)
         Q = Qt.T
     kept = S > rcond * S.max()
     source, target = (vectors[:, kept] / np.sqrt(S[kept]) for vectors in (Q, P))

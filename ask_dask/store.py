@@ -1,8 +1,9 @@
 """zarr v3 layout of every store: schema and version, checksummed chunks, atomic publish, fingerprints.
 
-A store is a directory with one zarr group. Its attributes hold, under `ask_dask`, the schema (dataset, model or
-predictions), the version, who made it from what, and what was measured while it was made. It is written under a
-temporary name beside its place and renamed when whole, so a half-written store is never taken for a complete one.
+A store is a directory with one zarr group. Its attributes hold, under `ask_dask`, the schema (dataset, model,
+predictions or checkpoint), the version, who made it from what, and what was measured while it was made. It is written
+under a temporary name beside its place and renamed when whole, so a half-written store is never taken for a complete
+one.
 Nothing in it is pickled: arrays of numbers and fixed-width text, and JSON.
 """
 
@@ -26,7 +27,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 from ask_dask import budget
 from ask_dask.errors import StoreError
 
-VERSIONS = {"dataset": 1, "model": 1, "predictions": 1}
+VERSIONS = {"dataset": 1, "model": 1, "predictions": 1, "checkpoint": 1}
 """The schemas this package writes and the one version of each that it reads."""
 
 _KEY = "ask_dask"
@@ -41,7 +42,7 @@ def create(path: str | Path, schema: str, overwrite: bool = False) -> Iterator[z
     ----------
     path : path
         Where the store will be. With `overwrite` it replaces a store of the same schema, and never anything else.
-    schema : {"dataset", "model", "predictions"}
+    schema : {"dataset", "model", "predictions", "checkpoint"}
 
     Yields
     ------

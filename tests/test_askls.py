@@ -112,7 +112,8 @@ def test_one_pass_gives_what_separate_fits_give():
         train, test = list(KFold(4).split(X))[2]
         points = X[landmarks[:n]]
         at = RBF(0.7).at(points, points, 400)
-        found = moments.of_rows(X[train], 2.0 * y[train, None] - 1, np.zeros(len(train), int), at, 1)
+        rows = moments.Rows(2.0 * y[train, None] - 1, np.asarray, np.zeros(len(train), int))
+        found = moments.of_rows(X[train], rows, at, 1)
         maps = nystrom.feature_map(at.source(points), nystrom.resolution(np.float64))
         solution = LandmarkSystem(found, maps).solve(gamma)
         f = blocks.discriminants(X[test], at, solution.source, solution.target, solution.intercepts)

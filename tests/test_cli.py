@@ -226,7 +226,19 @@ REFUSED = [
     (("ingest", "criteo", "new.txt", *X, "--memory", "100MiB"), "use a budget of "),
     (("ingest", "criteo", "new.txt", *X, "--encoding-folds", "1"), "--encoding-folds: input should be greater"),
     (("ingest", "criteo", "new.txt", "--to", "new.txt", "--overwrite"), "new.txt is no dataset store"),
-    (("ingest", "csv", "new.txt", *X), 'Invalid value "csv"'),
+    (
+        ("ingest", "csv", "new.txt", *X),
+        'Unknown command "csv". Available commands: criteo, avazu, graph, table, samples',
+    ),
+    (("ingest", "criteo", "new.txt", *X, "--labels", "l"), "Unknown option: --labels."),
+    (("ingest", "criteo", "new.txt"), "--to requires an argument"),
+    (("ingest", "graph", *X), "No edge list was given"),
+    (("ingest", "graph", "new.txt", *X, "--buckets", "9"), "Unknown option: --buckets"),
+    (("ingest", "graph", "new.txt", *X), "new.txt, line 1 has 40 columns: give two ids a line"),
+    (("ingest", "graph", "nowhere", *X), "There is no file nowhere"),
+    (("ingest", "table", "new.txt", *X, "--label", "y"), "has two columns '1': give each its own name in the header"),
+    (("ingest", "table", "new.txt", *X, "--dtype", "int8"), "--dtype: input should be 'float64' or 'float32'"),
+    (("ingest", "samples", "new.txt", *X, "--components", "0"), "--components: input should be greater"),
     (("info", "train.txt"), "train.txt is not a store that ask-dask wrote"),
     (("inof", "data.zarr"), 'Did you mean "info"?'),
     (("demo", "--rows", "10"), "make 1000 or more"),
@@ -240,7 +252,35 @@ def test_wrong_commands_are_refused(here, ask):
         assert not hidden(here) and not (here / "x.zarr").exists(), arguments
 
 
+def write_graph(folder):
+    (folder / "edges.tsv").write_text("0\t1\n1\t2\n0\t1\n2\t2\n")
+    (folder / "labels.txt").write_text("0 a\n2 b\n")
+    (folder / "t.csv").write_text("height,kind,id\n1,cat,7\n2,dog,8\n3,dog,9\n")
+
+
+def test_graphs_and_tables_in_words_and_as_json(here, ask):
+    write_graph(here)
+    code, out, _ = ask("ingest", "graph", "edges.tsv", "--labels", "labels.txt", "--to", "g.zarr")
+    assert code == 0 and out.startswith("g.zarr: 3 nodes, 3 edges, 1 duplicates, 1 self loops, 2 labelled (")
+    code, out, _ = ask("ingest", "graph", "edges.tsv", "--to", "g.zarr", "--overwrite", "--json")
+    assert code == 0 and json.loads(out)["n_edges"] == 3 and "no labels" in ask(
+        "ingest", "graph", "edges.tsv", "--to", "g.zarr", "--overwrite"
+    )[1]  # fmt: skip
+    code, out, _ = ask("ingest", "table", "t.csv", "--label", "kind", "--drop", "id,", "--to", "t.zarr")
+    assert code == 0 and out.startswith("t.zarr: 3 rows x 1 features (")
+    for name, found in (("g", "n_edges: 3"), ("t", "format: table")):
+        assert found in ask("info", f"{name}.zarr")[1] and not hidden(here)
+
+
+@pytest.mark.parametrize("kind", ["criteo", "avazu", "graph", "table", "samples"])
+def test_help_of_each_kind_of_file(ask, kind):
+    code, out, err = ask("ingest", kind, "--help")
+    assert (code, err) == (0, "") and f"ask-dask ingest {kind} --to PATH" in out and "--overwrite" in out
+    assert ("--buckets" in out) == (kind in ("criteo", "avazu"))
+
+
 STEP = '[[step]]\ndo = "fit"\ndata = "data.zarr"\nto = "x.zarr"\n'
+INGEST = '[[step]]\ndo = "ingest"\nfiles = "new.txt"\nto = "x.zarr"\n'
 
 
 @pytest.mark.parametrize(
@@ -254,6 +294,12 @@ STEP = '[[step]]\ndo = "fit"\ndata = "data.zarr"\nto = "x.zarr"\n'
         (STEP + 'memory = "lots"', "step 1 (fit): memory: not a size such as 2GiB"),
         (STEP + '[[step]]\ndo = "fly"', "step 2 (fly): do: is one of ingest, fit, predict, score, report"),
         ('[[step]]\nto = "a"', "step 1 (no do): do is missing"),
+        (INGEST, "step 1 (ingest): format is missing"),
+        (INGEST + 'format = "csv"', "(ingest): format: is one of criteo, avazu, graph, table, samples (given 'csv')"),
+        (INGEST + 'format = "graph"\nbuckets = 9', "step 1 (ingest): buckets: there is no such option here"),
+        (INGEST + 'format = "criteo"\nlabels = "l"', "step 1 (ingest): labels: there is no such option here"),
+        (INGEST + 'format = "samples"\ndraws = "x"', "step 1 (ingest): draws: input should be a valid integer"),
+        ('[[step]]\ndo = "ingest"\nformat = "table"\nto = "x"', "step 1 (ingest): files is missing"),
         ('[[step]]\ndo = "fit"\nto = "a"', "step 1 (fit): data is missing"),
         (STEP.replace("data.zarr", "nowhere"), "step 1 of 1, fit: There is no store at"),
     ],

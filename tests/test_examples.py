@@ -15,6 +15,9 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.M | re.S)
 COMMANDS = [name for name in app if not name.startswith("-")]
+INGESTED = [f"ingest {name}" for name in app["ingest"] if not name.startswith("-")]
+"""`ingest` has a command, with options of its own, for each kind of file."""
+PAGES = ["", *(name for name in COMMANDS if name != "ingest"), *INGESTED]
 
 
 def shell(command, folder):
@@ -94,7 +97,7 @@ def test_the_demo_runs_and_its_job_again_makes_nothing(tmp_path):
 def help_of(command, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     with pytest.raises(SystemExit) as ended:
-        main([*([command] if command else []), "--help"])
+        main([*command.split(), "--help"])
     printed = capsys.readouterr()
     assert (ended.value.code, printed.err) == (0, "")
     return printed.out
@@ -105,7 +108,7 @@ def options(text):
     return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text))
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS])
+@pytest.mark.parametrize("command", PAGES)
 def test_help_has_every_option_that_the_readme_gives_a_command(command, capsys, monkeypatch):
     text = help_of(command, capsys, monkeypatch)
     assert f"ask-dask {command}".strip() in text
@@ -115,7 +118,7 @@ def test_help_has_every_option_that_the_readme_gives_a_command(command, capsys, 
 
 def test_the_readme_names_only_what_exists(capsys, monkeypatch):
     assert set(re.findall(r"(?:\$ |`)ask-dask ([a-z]+)", README)) <= set(COMMANDS)
-    known = set().union(*(options(help_of(command, capsys, monkeypatch)) for command in ["", *COMMANDS]))
+    known = set().union(*(options(help_of(command, capsys, monkeypatch)) for command in PAGES))
     assert options(README) <= known
     files = set(re.findall(r"(?<![\w./-])(?:pipelines|tests|cluster|\.ci)/[\w./-]*\w", README))
     assert {file for file in files if not (ROOT / file).exists()} == set()

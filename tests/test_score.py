@@ -10,7 +10,7 @@ from sklearn import metrics as sk
 
 from ask_dask import store
 from ask_dask.errors import InputError, StoreError
-from ask_dask.score import RankCounts, Scores, curves, metrics, score_predictions, scores, summary
+from ask_dask.score import RankCounts, Scores, curves, metrics, score_predictions, scores, stored, summary
 
 
 def sample(n, n_classes, seed=0, ties=False, dtype=np.float64):
@@ -216,7 +216,7 @@ def stores(path, codes, values, probability, labels, **facts):
 def test_predictions_are_scored_by_shards(tmp_path, monkeypatch, n_classes, scheduler):
     monkeypatch.setattr(store.budget, "CHUNK_BYTES", 1)
     monkeypatch.setattr(store.budget, "SHARD_BYTES", 1)
-    monkeypatch.setattr(scores, "BLOCK", 1000)
+    monkeypatch.setattr(stored, "BLOCK", 1000)
     codes, values, probability = sample(5000, n_classes, dtype=np.float32)
     labels = [-1, 1, 5][:n_classes]
     with dask.config.set(scheduler=scheduler):

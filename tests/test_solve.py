@@ -15,11 +15,15 @@ SNE_KERNEL = SNE(1.5)
 Y = np.where(X[:, :1] * X[:, 1:2] + 0.3 * rng.normal(size=(60, 1)) > 0, 1.0, -1.0)
 
 
+def rows_of(Y, folds=None, weights=None):
+    return moments.Rows(Y, np.asarray, np.zeros(len(Y), int) if folds is None else folds, weights)
+
+
 def system(X, Y, rows, columns, kernel=SNE_KERNEL, rcond=1e-12):
     shared = rows is columns
     rows, columns = X[rows], X[columns]
     at = kernel.at(rows, rows if shared else columns, len(X), X)
-    found = moments.of_rows(X, Y, np.zeros(len(X), int), at, 1)
+    found = moments.of_rows(X, rows_of(Y), at, 1)
     return at, LandmarkSystem(found, nystrom.feature_map(at.source(rows), rcond))
 
 
@@ -75,14 +79,15 @@ def test_symmetric_kernel_gives_one_discriminant():
 def test_moments_do_not_depend_on_where_rows_are_cut(seed, n_folds, cut):
     random = np.random.default_rng(seed)
     folds, at = random.integers(0, n_folds, 60), SNE(1.5).at(*2 * [X[:10]], 60)
-    whole = moments.of_rows(X, Y, folds, at, n_folds)
-    parts = [moments.of_rows(X[s], Y[s], folds[s], at, n_folds) for s in (slice(0, cut), slice(cut, 60))]
+    whole = moments.of_rows(X, rows_of(Y, folds), at, n_folds)
+    parts = [moments.of_rows(X[s], rows_of(Y, folds)[s], at, n_folds) for s in (slice(0, cut), slice(cut, 60))]
     for one, two in zip(flat(whole), flat(parts[0] + parts[1]), strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-12)
-    for one, two in zip(flat(whole.total() - whole.fold(0)), flat(moments.of_rows(
-        X[folds != 0], Y[folds != 0], np.zeros((folds != 0).sum(), int), at, 1)), strict=True):  # fmt: skip
+    others = moments.of_rows(X[folds != 0], rows_of(Y[folds != 0]), at, 1)
+    for one, two in zip(flat(whole.total() - whole.fold(0)), flat(others), strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-10, atol=1e-10)
-    for one, two in zip(flat(whole.prefix(4)), flat(moments.of_rows(X, Y, folds, at.prefix(4), n_folds)), strict=True):
+    nested = moments.of_rows(X, rows_of(Y, folds), at.prefix(4), n_folds)
+    for one, two in zip(flat(whole.prefix(4)), flat(nested), strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-12)
 
 

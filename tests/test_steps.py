@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from ask_dask import budget, load, steps, store
-from ask_dask.cli import read_job
 from ask_dask.errors import BudgetError, InputError, StoreError
 from ask_dask.ingest.synthetic import make_criteo
 from ask_dask.steps import prediction
@@ -50,7 +49,7 @@ to = "report.html"
 def go(folder, overwrite=False):
     """Run the job in a folder: what each step did, and its results."""
     said = []
-    results = steps.run_job(read_job(folder / "job.toml"), overwrite, said.append)
+    results = steps.run_job(steps.read_job(folder / "job.toml"), overwrite, said.append)
     return "".join("s" if result["skipped"] else "r" for result in results), results
 
 
@@ -208,3 +207,41 @@ def test_a_prediction_that_does_not_fit_is_refused_before_any_work(done, tmp_pat
         small.run()
     assert not list(tmp_path.iterdir())
     step.run()
+
+
+GRAPH = """
+[[step]]
+do = "ingest"
+format = "graph"
+files = ["edges.tsv"]
+labels = "labels.txt"
+nodes = "nodes.txt"
+to = "g.zarr"
+
+[[step]]
+do = "ingest"
+format = "table"
+files = ["t.csv"]
+label = ["y"]
+to = "t.zarr"
+"""
+
+
+def test_graphs_and_tables_in_a_job(tmp_path):
+    folder = tmp_path / "a"
+    folder.mkdir()
+    files = {"edges.tsv": "a b\nb c\n", "labels.txt": "a 1\n", "nodes.txt": "c\nb\na\n", "t.csv": "x,y\n1,2\n"}
+    for name, text in {**files, "job.toml": GRAPH}.items():
+        (folder / name).write_text(text)
+    assert go(folder)[0] == "rr"
+    assert store.open_store(folder / "g.zarr")["X"][:].tolist() == [[2]]
+    folder = shutil.copytree(folder, tmp_path / "b")
+    assert go(folder)[0] == "ss"
+    (folder / "labels.txt").write_text("a 1\nb 2\n")
+    with pytest.raises(StoreError, match=r"step 1 of 2, ingest: .*g.zarr was made with other parameters or from other"):
+        go(folder)
+    assert go(folder, overwrite=True)[0] == "rs"
+    (folder / "nodes.txt").write_text("a\nb\nc\nd\n")
+    change(folder, 'label = ["y"]', 'label = "x"')
+    assert go(folder, overwrite=True)[0] == "rr" and go(folder)[0] == "ss"
+    assert store.about(store.open_store(folder / "g.zarr"))["n_nodes"] == 4

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "ask_dask"
 ROOMS = (
-    "errors", "budget", "store", "compute", "encode", "ingest", "kernels", "landmarks", "blocks", "moments", "nystrom",
+    "errors", "budget", "store", "compute", "encode", "kernels", "ingest", "landmarks", "blocks", "moments", "nystrom",
     "solve", "score", "estimators", "report", "cluster", "steps", "demo", "cli",
 )  # fmt: skip
 """Each room imports only itself and rooms before it."""

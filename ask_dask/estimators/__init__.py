@@ -1,6 +1,6 @@
 """Thin scikit-learn classes over the rooms above."""
 
-from ask_dask.estimators.askls import AsKLSClassifier
+from ask_dask.estimators.askls import AsKLSClassifier, AsKLSRegressor
 from ask_dask.estimators.model_store import load
 
-__all__ = ["AsKLSClassifier", "load"]
+__all__ = ["AsKLSClassifier", "AsKLSRegressor", "load"]

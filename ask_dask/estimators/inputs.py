@@ -5,12 +5,17 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 import zarr
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from sklearn.utils.validation import _check_n_features, column_or_1d, validate_data
 
-from ask_dask import landmarks
+from ask_dask import landmarks, score
 from ask_dask.errors import InputError
+from ask_dask.estimators.merge import METHODS, STACKED
+from ask_dask.estimators.selection import Weights
+from ask_dask.kernels import Kernel
+from ask_dask.kernels.symmetrised import HOWS
 
 FLOATS = (np.float64, np.float32)
 
@@ -29,6 +34,8 @@ def check_rows(estimator: Any, X: Any, reset: bool = False) -> Any:
     """
     if hasattr(X, "to_dask_array"):
         X = X.to_dask_array(lengths=True)
+    if getattr(getattr(estimator, "kernel", None), "shape", None) and np.ndim(X) == 1:
+        X = np.reshape(X, (-1, 1))  # numbers of points
     if not is_lazy(X):
         return validate_data(estimator, X, reset=reset, dtype=FLOATS, accept_sparse="csr")
     if X.ndim != 2:
@@ -45,6 +52,17 @@ def check_rows(estimator: Any, X: Any, reset: bool = False) -> Any:
     return (X if isinstance(X, da.Array) else da.from_array(X)).astype(np.float64)
 
 
+def in_memory(y: Any) -> Any:
+    """Labels or weights as an ndarray or a sparse matrix."""
+    y = y.compute() if hasattr(y, "compute") else y[:] if isinstance(y, zarr.Array) else y
+    return y if y is None or sp.issparse(y) else np.asarray(y)
+
+
+def is_indicator(y: Any) -> bool:
+    """Whether there are several labels a row: two dimensions with more than one column, or sparse."""
+    return y is not None and (sp.issparse(y) or (y.ndim == 2 and y.shape[1] > 1))
+
+
 def check_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     """The classes, sorted, and each row's class number (N,) int.
 
@@ -53,12 +71,8 @@ def check_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     InputError
         Wrong length, NaN, or fewer than two classes.
     """
-    if y is None:
-        raise InputError("requires y to be passed, but the target y is None: give one label a row.")
-    values = y.compute() if hasattr(y, "compute") else y[:] if isinstance(y, zarr.Array) else y
-    values = column_or_1d(np.asarray(values), warn=True)
-    if len(values) != n_rows:
-        raise InputError(f"y has {len(values)} labels and X has {n_rows} rows: they must be of one length.")
+    _require_y(y, n_rows, "labels")
+    values = column_or_1d(y, warn=True)
     if values.dtype.kind == "f":
         if not np.isfinite(values).all():
             bad = int(np.flatnonzero(~np.isfinite(values))[0])
@@ -71,26 +85,76 @@ def check_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     return classes, codes.astype(np.int32)
 
 
-def check_folds(cv: Any, codes: np.ndarray, seed: int) -> tuple[np.ndarray, int]:
+def check_indicators(y: Any, n_rows: int) -> Any:
+    """Several labels a row, (N, L) of 0 and 1, an ndarray or CSR."""
+    _require_y(y, n_rows, "rows of labels")
+    y = sp.csr_matrix(y) if sp.issparse(y) else y
+    values = y.data if sp.issparse(y) else y
+    wrong = values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all()
+    if wrong:
+        raise InputError("Several labels a row, y of shape (N, L), must be 0 or 1: for real values use AsKLSRegressor.")
+    return y
+
+
+def check_values(y: Any, n_rows: int) -> np.ndarray:
+    """Real values, (N,) or (N, L) float64."""
+    _require_y(y, n_rows, "values")
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = column_or_1d(y, warn=True)
+    if y.ndim > 2 or y.dtype.kind not in "biufO":
+        raise InputError(f"y has shape {y.shape} and dtype {y.dtype}: give numbers, (N,) or (N, L).")
+    values = y.astype(np.float64)
+    if not np.isfinite(values).all():
+        bad = int(np.argwhere(~np.isfinite(values))[0][0])
+        raise InputError(f"Input y contains NaN or infinity, first in row {bad}: give each row a value.")
+    return values
+
+
+def _require_y(y: Any, n_rows: int, what: str) -> None:
+    if y is None:
+        raise InputError("requires y to be passed, but the target y is None: give one label a row.")
+    if y.ndim == 0 or y.shape[0] != n_rows:
+        raise InputError(f"y has {np.shape(y)[:1] and y.shape[0]} {what} and X has {n_rows} rows: make them equal.")
+
+
+def check_weights(sample_weight: Any, class_weight: np.ndarray | None, n_rows: int) -> Weights:
+    """Weights of the rows, finite, 0 or more, and not all 0; of classes they count in fitting only."""
+    if sample_weight is None:
+        return Weights(class_weight)
+    values = np.asarray(in_memory(sample_weight), np.float64)
+    values = np.full(n_rows, values) if values.ndim == 0 else values
+    if values.shape != (n_rows,):
+        raise InputError(f"sample_weight has shape {values.shape} and X has {n_rows} rows: give one weight a row.")
+    wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    if len(wrong) or not values.any():
+        said = f"{values[wrong[0]]} in row {wrong[0]}" if len(wrong) else "zero in every row"
+        raise InputError(f"sample_weight is {said}: each weight must be finite, 0 or more, and not all zero.")
+    return Weights(values if class_weight is None else values * class_weight, values)
+
+
+def check_folds(cv: Any, n_rows: int, codes: np.ndarray | None, seed: int) -> tuple[np.ndarray, int]:
     """Fold number of each row (N,) and the number of folds; one fold of everything when cv is None.
 
     Parameters
     ----------
-    cv : None, int, or scikit-learn splitter
-        An int is a shuffled StratifiedKFold. The test sets of a splitter must hold each row once.
+    cv : None, int, scikit-learn splitter, or iterable of (train, test) row numbers
+        An int is a shuffled StratifiedKFold, or KFold where there are no classes. The test sets must hold each row
+        once.
+    codes : (N,) class numbers, if there are classes
     """
     if cv is None:
-        return np.zeros(len(codes), np.int16), 1
+        return np.zeros(n_rows, np.int16), 1
     if isinstance(cv, int | np.integer):
-        smallest = int(np.bincount(codes).min())
+        smallest = n_rows if codes is None else int(np.bincount(codes).min())
         if cv < 2:
             raise InputError(f"cv={cv} folds: use 2 or more, or None for no cross-validation.")
         if cv > smallest:
-            raise InputError(f"cv={cv} folds are more than the {smallest} rows of the smallest class: use fewer folds.")
-        cv = StratifiedKFold(int(cv), shuffle=True, random_state=seed)
-    folds = np.full(len(codes), -1, np.int16)
+            rows = f"the {smallest} rows" + (" of the smallest class" if codes is not None else "")
+            raise InputError(f"cv={cv} folds are more than {rows}: use fewer folds.")
+        cv = (KFold if codes is None else StratifiedKFold)(int(cv), shuffle=True, random_state=seed)
+    folds = np.full(n_rows, -1, np.int16)
     n_folds = 0
-    for _, test in cv.split(np.empty((len(codes), 0)), codes):
+    for _, test in check_cv(cv).split(np.empty((n_rows, 0)), codes):
         if (folds[test] >= 0).any():
             raise InputError("cv puts a row into two test sets: use a splitter such as KFold that uses each row once.")
         folds[test] = n_folds
@@ -98,6 +162,52 @@ def check_folds(cv: Any, codes: np.ndarray, seed: int) -> tuple[np.ndarray, int]
     if (folds < 0).any():
         raise InputError("cv leaves rows out of every test set: use a splitter such as KFold that uses each row once.")
     return folds, n_folds
+
+
+def check_parameters(estimator: Any, task: str, gammas: tuple[float, ...]) -> None:
+    """Raise InputError for parameters that are not what they must be, or do not go together."""
+    given = estimator
+    kernel, exact = given.kernel, given.n_landmarks is None
+    if kernel is not None and not isinstance(kernel, Kernel):
+        raise InputError(f"kernel={kernel!r} is not a Kernel: use one of ask_dask.kernels, such as SNE(2.0).")
+    if kernel is not None and kernel.shape is not None and kernel.shape[0] != kernel.shape[1]:
+        raise InputError(
+            f"The kernel matrix is {kernel.shape[0]} x {kernel.shape[1]} and must be square: each training point is "
+            "both a source and a target."
+        )
+    for name, allowed in (
+        ("merge", METHODS), ("scoring_", score.OF_TASK[task]), ("symmetrise", (None, *HOWS)),
+        ("solver", ("direct", "minres")),
+    ):  # fmt: skip
+        if getattr(given, name) not in allowed:
+            said = ", ".join(map(str, allowed))
+            raise InputError(f"{name.rstrip('_')}={getattr(given, name)!r} must be one of {said}.")
+    for name in ("ridge", "damping"):
+        value = getattr(given, name)
+        if not (np.isfinite(value) and value >= 0):
+            raise InputError(f"{name}={value} must be a finite number, 0 or more.")
+    if given.preconditioner != "auto" and not (isinstance(given.preconditioner, int) and given.preconditioner >= 0):
+        raise InputError(f"preconditioner={given.preconditioner!r} must be 'auto' or how many landmarks, 0 for none.")
+    if not (0 < given.tol < 1) or not (isinstance(given.max_iter, int | np.integer) and given.max_iter >= 1):
+        raise InputError(
+            f"tol={given.tol} must be between 0 and 1, and max_iter={given.max_iter} a number of 1 or more."
+        )
+    for wrong, says in (
+        (given.ridge and given.damping, "ridge and damping are two cures of one problem: set one of them."),
+        (given.cv is None and given.merge in STACKED,
+         f"merge='{given.merge}' needs out-of-fold scores: set cv to 2 or more, or merge to 'mean'."),
+        (given.merge == "balanced" and task == "regression", "merge='balanced' is for classes: use 'stack'."),
+        (given.cv is None and (len(gammas) > 1 or np.size(given.n_landmarks) > 1),
+         "Choosing among several gammas or landmark counts needs cv: set it to 2 or more."),
+        (given.solver == "minres" and not exact,
+         "solver='minres' finds the exact solution: set n_landmarks=None, or solver='direct' for landmarks."),
+        (given.solver == "minres" and given.ridge, "ridge lives on landmarks, not with solver='minres': use damping."),
+        (given.solver == "minres" and given.symmetrise in ("K'K", "KK'"),
+         f"symmetrise={given.symmetrise!r} needs the whole kernel matrix, not solver='minres': use 'mean'."),
+        (given.compare_exact and exact, "compare_exact compares landmarks with the exact solution: set n_landmarks."),
+    ):  # fmt: skip
+        if wrong:
+            raise InputError(says)
 
 
 def check_gammas(gamma: float | Sequence[float]) -> tuple[float, ...]:
@@ -122,7 +232,7 @@ def check_counts(n_landmarks: Any, n_rows: int) -> tuple[int, ...]:
 
 
 def choose_landmarks(
-    how: Any, n_landmarks: Any, codes: np.ndarray, seed: int
+    how: Any, n_landmarks: Any, n_rows: int, codes: np.ndarray | None, seed: int
 ) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
     """Row landmarks I, column landmarks J (the same object where I = J) and the nested counts.
 
@@ -130,14 +240,22 @@ def choose_landmarks(
     ----------
     how : {"uniform", "stratified"}, (n,) int array or pair of them
         The choice, or the row numbers themselves.
+    codes : (N,) class numbers, if there are classes
     """
-    n_rows = len(codes)
     if isinstance(how, str):
         counts = check_counts(n_landmarks, n_rows)
+        if n_landmarks is None:
+            every = np.arange(n_rows)
+            return every, every, counts
         if how not in ("uniform", "stratified"):
             raise InputError(f"landmarks={how!r} must be 'uniform', 'stratified' or row numbers.")
-        uniform = how == "uniform"
-        rows = landmarks.uniform(n_rows, counts[-1], seed) if uniform else landmarks.stratified(codes, counts[-1], seed)
+        if how == "stratified" and codes is None:
+            raise InputError("landmarks='stratified' needs classes: use 'uniform' or row numbers.")
+        rows = (
+            landmarks.uniform(n_rows, counts[-1], seed)
+            if codes is None or how == "uniform"
+            else landmarks.stratified(codes, counts[-1], seed)
+        )
         return rows, rows, counts
     given = [np.asarray(side, np.int64) for side in (how if isinstance(how, tuple) else (how,))]
     for side in given:

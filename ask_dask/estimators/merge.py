@@ -1,13 +1,19 @@
-"""One score from the two discriminants: stacking, mean, source or target, and its probability."""
+"""One score from the two discriminants: stacking, mean, source or target, and its probability.
+
+The mean of f_s and f_t loses much where their scales differ, as on graphs. Balanced stacking gives both sides of each
+class's regression the same weight: on many classes of different sizes the largest score is then a better choice, while
+its probabilities are those of balanced classes.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-METHODS = ("stack", "mean", "source", "target")
+METHODS = ("stack", "balanced", "mean", "source", "target")
+STACKED = ("stack", "balanced")
 
 MOST_ROWS = 100_000
 """Rows that a merger is fitted on at most: it has three parameters."""
@@ -15,69 +21,96 @@ MOST_ROWS = 100_000
 
 @dataclass(frozen=True)
 class Merger:
-    """A logistic regression per class on (f_s, f_t), or on one of them or their mean.
+    """A regression per output on (f_s, f_t), or on one of them or their mean: logistic for classes, else linear.
 
     Attributes
     ----------
     weights : (2, q) float64
-        Of f_s and f_t in the log-odds of each class.
+        Of f_s and f_t in the log-odds of each class, or in the value.
     intercepts : (q,) float64
+    task : {"classification", "multilabel", "regression"}
     """
 
     method: str
     weights: np.ndarray
     intercepts: np.ndarray
+    task: str = "classification"
 
     @classmethod
-    def fit(cls, method: str, f: np.ndarray, codes: np.ndarray) -> "Merger":
+    def fit(
+        cls,
+        method: str,
+        f: np.ndarray,
+        Y: np.ndarray,
+        task: str = "classification",
+        sample_weight: np.ndarray | None = None,
+    ) -> "Merger":
         """Fit on out-of-fold discriminants.
 
         Parameters
         ----------
         f : (n, 2 q) array
             f_s then f_t.
-        codes : (n,) class numbers
+        Y : (n, q) array
+            +1 and -1, or real values.
+        sample_weight : (n,) array, optional
 
         Examples
         --------
         >>> f = np.array([[-1.0, -2.0], [1.0, 2.0], [-1.5, -1.0], [2.0, 0.5]])
-        >>> merger = Merger.fit("stack", f, np.array([0, 1, 0, 1]))
+        >>> merger = Merger.fit("stack", f, np.array([[-1], [1], [-1], [1]]))
         >>> merger.score(f).ravel() > 0
         array([False,  True, False,  True])
         """
-        step = -(-len(codes) // MOST_ROWS)
-        f, codes = f[::step].astype(np.float64), codes[::step]
-        q = f.shape[1] // 2
+        step, q = -(-len(f) // MOST_ROWS), f.shape[1] // 2
+        some = None if sample_weight is None else sample_weight[::step]
+        f, Y = f[::step].astype(np.float64), Y[::step]
         weights, intercepts = np.zeros((2, q)), np.zeros(q)
         for k in range(q):
             features = f[:, [k, q + k]] @ _combination(method)
-            scaler = StandardScaler().fit(features)
-            positive = codes == (1 if q == 1 else k)
-            if positive.all() or not positive.any():  # no such row in these folds: the smoothed constant
-                intercepts[k] = np.log((positive.sum() + 0.5) / ((~positive).sum() + 0.5))
-                continue
-            model = LogisticRegression().fit(scaler.transform(features), positive)
-            weight = model.coef_[0] / scaler.scale_
+            weight, intercepts[k] = _regression(features, Y[:, k], task, some, method == "balanced")
             weights[:, k] = _combination(method) @ weight
-            intercepts[k] = model.intercept_[0] - weight @ scaler.mean_
-        return cls(method, weights, intercepts)
+        return cls(method, weights, intercepts, task)
 
-    def log_odds(self, f: np.ndarray) -> np.ndarray:
-        """(n, q) calibrated log-odds of each class."""
+    def value(self, f: np.ndarray) -> np.ndarray:
+        """(n, q) calibrated log-odds of each class, or regressed values."""
         q = f.shape[1] // 2
         return f[:, :q] * self.weights[0] + f[:, q:] * self.weights[1] + self.intercepts
 
     def score(self, f: np.ndarray) -> np.ndarray:
-        """(n, q) merged scores: the log-odds when stacking, else f_s, f_t or their mean."""
-        return self.log_odds(f) if self.method == "stack" else combine(self.method, f)
+        """(n, q) merged scores: the regression's when stacking, else f_s, f_t or their mean."""
+        return self.value(f) if self.method in STACKED else combine(self.method, f)
 
-    def probability(self, f: np.ndarray) -> np.ndarray:
-        """(n, n_classes) probabilities, rows summing to one."""
-        p = expit(self.log_odds(f).astype(np.float64))
+    def probability(self, f: np.ndarray) -> np.ndarray | None:
+        """(n, n_classes) probabilities, rows summing to one; (n, L) of several labels; None of real values."""
+        if self.task == "regression":
+            return None
+        p = expit(self.value(f).astype(np.float64))
+        if self.task == "multilabel":
+            return p
         if p.shape[1] == 1:
             return np.hstack([1 - p, p])
         total = p.sum(1, keepdims=True)
         return np.divide(p, total, out=np.full_like(p, 1 / p.shape[1]), where=total > 0)
+
+
+def _regression(
+    features: np.ndarray, y: np.ndarray, task: str, sample_weight: np.ndarray | None, balanced: bool
+) -> tuple[np.ndarray, float]:
+    """Weights of the features and the intercept."""
+    scaler = StandardScaler().fit(features, sample_weight=sample_weight)
+    scaled = scaler.transform(features)
+    if task == "regression":
+        model = LinearRegression().fit(scaled, y, sample_weight)
+        weight, intercept = model.coef_, model.intercept_
+    else:
+        positive = y > 0
+        if positive.all() or not positive.any():  # no such row in these folds: the smoothed constant
+            return np.zeros(features.shape[1]), np.log((positive.sum() + 0.5) / ((~positive).sum() + 0.5))
+        model = LogisticRegression(class_weight="balanced" if balanced else None).fit(scaled, positive, sample_weight)
+        weight, intercept = model.coef_[0], model.intercept_[0]
+    weight = weight / scaler.scale_
+    return weight, float(intercept - weight @ scaler.mean_)
 
 
 def combine(method: str, f: np.ndarray) -> np.ndarray:
@@ -88,5 +121,5 @@ def combine(method: str, f: np.ndarray) -> np.ndarray:
 
 def _combination(method: str) -> np.ndarray:
     """(2, k) matrix that takes (f_s, f_t) to the features of the regression."""
-    columns = {"stack": np.eye(2), "mean": np.full((2, 1), 0.5), "source": np.eye(2)[:, :1], "target": np.eye(2)[:, 1:]}
-    return columns[method]
+    columns = {"mean": np.full((2, 1), 0.5), "source": np.eye(2)[:, :1], "target": np.eye(2)[:, 1:]}
+    return columns.get(method, np.eye(2))

@@ -1,35 +1,45 @@
-"""Models in zarr: arrays of numbers and JSON, nothing pickled."""
+"""Models in zarr: arrays of numbers and JSON, nothing pickled.
+
+A kernel's arrays (a graph, a matrix, bandwidths) are kept beside its JSON, which names them. A matrix that is itself a
+zarr array, and may be far larger than the model, stays where it is: its path and shape are kept.
+"""
 
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 import zarr
 
 from ask_dask import store
 from ask_dask.errors import StoreError
-from ask_dask.estimators.askls import AsKLSClassifier
+from ask_dask.estimators.askls import AsKLSClassifier, AsKLSRegressor
+from ask_dask.estimators.base import AsKLS
 from ask_dask.estimators.merge import Merger
+from ask_dask.estimators.problem import Placed
 from ask_dask.kernels import kernel_from_dict
 from ask_dask.kernels.base import Block
 from ask_dask.solve import Resonance, Solution
 
+ESTIMATORS = {cls.__name__: cls for cls in (AsKLSClassifier, AsKLSRegressor)}
 
-def save(model: AsKLSClassifier, path: str | Path, overwrite: bool, facts: dict[str, Any]) -> None:
-    """Write a fitted classifier to a model store."""
+
+def save(model: AsKLS, path: str | Path, overwrite: bool, facts: dict[str, Any]) -> None:
+    """Write a fitted estimator to a model store."""
     with store.create(path, "model", overwrite) as group:
         write(model, group)
         store.describe(group, **facts)
 
 
-def write(model: AsKLSClassifier, group: zarr.Group) -> None:
-    """Write a fitted classifier into a group that is open for writing."""
-    _write_points(group, "row_points", model.row_points_)
-    if model.column_points_ is not model.row_points_:
-        _write_points(group, "column_points", model.column_points_)
-    if model.targets_ is not None:
-        _write_points(group, "targets", model.targets_)
+def write(model: AsKLS, group: zarr.Group) -> None:
+    """Write a fitted estimator into a group that is open for writing."""
+    placed = model.placed_
+    _write_points(group, "row_points", placed.row_points)
+    if placed.column_points is not placed.row_points:
+        _write_points(group, "column_points", placed.column_points)
+    if placed.targets is not None and placed.targets is not placed.row_points:
+        _write_points(group, "targets", placed.targets)
     for name in ("row_landmarks_", "column_landmarks_", "singular_values_"):
         store.write_array(group, name.rstrip("_"), getattr(model, name))
     for name in ("source", "target", "intercepts"):
@@ -41,34 +51,46 @@ def write(model: AsKLSClassifier, group: zarr.Group) -> None:
             "held_out": model.held_out_,
             "cv_results": {key: _json(values) for key, values in model.cv_results_.items()},
         }
+    if model.compare_exact:
+        optional["landmark_error"] = model.landmark_error_
+    if isinstance(model, AsKLSClassifier):
+        optional |= {"classes": model.classes_.tolist(), "classes_dtype": model.classes_.dtype.str}
+        if model.task_ == "multilabel":
+            optional |= {"y_dtype": model._y_dtype.str, "y_sparse": model._y_sparse}
+    elif isinstance(model, AsKLSRegressor):
+        optional["flat"] = model._flat
     parts = (model.row_landmarks_, *vars(model.solution_).values(), model.singular_values_)
+    kernel = _without_arrays(model.kernel_.to_dict(), group)
     store.describe(
         group,
-        fingerprint=store.fingerprint(*parts, model.kernel_, model.seed_),
+        fingerprint=store.fingerprint(*parts, kernel, model.seed_),
         estimator=type(model).__name__,
+        task=model.task_,
         parameters=_parameters(model),
-        kernel=model.kernel_.to_dict(),
-        classes=model.classes_.tolist(),
-        classes_dtype=model.classes_.dtype.str,
+        kernel=kernel,
         gamma=model.gamma_,
         n_landmarks=model.n_landmarks_,
-        n_rows=model.n_rows_,
+        n_outputs=model.n_outputs_,
+        n_rows=placed.n_rows,
         n_features=model.n_features_in_,
         seed=model.seed_,
-        scoring=model.scoring,
-        dtype=str(model.row_points_.dtype),
+        scoring=model.scoring_,
+        dtype=str(placed.row_points.dtype),
         resonance=model.resonance_.to_dict(),
+        solver=model.solver_,
+        asymmetry=model.asymmetry_,
+        exact_normaliser=placed.targets is not None,
         **optional,
     )
 
 
-def load(path: str | Path) -> AsKLSClassifier:
-    """The fitted classifier of a model store.
+def load(path: str | Path) -> Any:
+    """The fitted estimator of a model store.
 
     Raises
     ------
     StoreError
-        Not a model store of a known version and estimator.
+        Not a model store of a known version and estimator; its kernel matrix is no longer where it was.
 
     Examples
     --------
@@ -82,15 +104,27 @@ def load(path: str | Path) -> AsKLSClassifier:
     """
     group = store.open_store(path, "model")
     about = store.about(group)
-    if about["estimator"] != AsKLSClassifier.__name__:
+    if about["estimator"] not in ESTIMATORS:
         raise StoreError(f"{path} holds a model of kind {about['estimator']}, which this release does not know.")
-    kernel = kernel_from_dict(about["kernel"])
+    kernel = kernel_from_dict(_with_arrays(about["kernel"], group))
     parameters = about["parameters"]
-    given = {"kernel": kernel if parameters["kernel"] else None, "landmarks": _landmarks(parameters["landmarks"])}
-    model = AsKLSClassifier(**(parameters | given))
-    model.kernel_, model.seed_, model.n_features_in_ = kernel, about["seed"], about["n_features"]
+    inner = kernel.kernel if parameters["symmetrise"] else kernel  # type: ignore[attr-defined]
+    given = {"kernel": inner if parameters["kernel"] else None, "landmarks": _landmarks(parameters["landmarks"])}
+    if isinstance(parameters.get("class_weight"), list):
+        given["class_weight"] = dict(parameters["class_weight"])
+    model = ESTIMATORS[about["estimator"]](**(parameters | given))
+    model.seed_, model.n_features_in_, model.scoring_ = about["seed"], about["n_features"], about["scoring"]
     model.gamma_, model.n_landmarks_ = about["gamma"], about["n_landmarks"]
-    model.classes_ = np.array(about["classes"], about["classes_dtype"])
+    model.task_, model.n_outputs_ = about["task"], about["n_outputs"]
+    model.solver_, model.asymmetry_ = about["solver"], about["asymmetry"]
+    if "classes" in about:
+        model.classes_ = np.array(about["classes"], about["classes_dtype"])
+    if "y_dtype" in about:
+        model._y_dtype, model._y_sparse = np.dtype(about["y_dtype"]), about["y_sparse"]
+    if "flat" in about:
+        model._flat = about["flat"]
+    if "landmark_error" in about:
+        model.landmark_error_ = about["landmark_error"]
     for name in ("row_landmarks_", "column_landmarks_", "singular_values_"):
         setattr(model, name, _read(group, name.rstrip("_")))
     model.resonance_ = Resonance.from_dict(about["resonance"])
@@ -98,25 +132,65 @@ def load(path: str | Path) -> AsKLSClassifier:
     model.solution_ = Solution(**coefficients, condition_number=model.resonance_.condition_number)
     if "merger" in group:
         merger = _read(group, "merger")
-        model.merger_ = Merger(model.merge, merger[:2], merger[2])
+        model.merger_ = Merger(model.merge, merger[:2], merger[2], model.task_)
         model.held_out_ = about["held_out"]
         model.cv_results_ = {
             k: np.array([np.nan if x is None else x for x in v]) for k, v in about["cv_results"].items()
         }
     rows = _read_points(group, "row_points")
     columns = _read_points(group, "column_points") if "column_points" in group else rows
-    model._bind(rows, columns, about["n_rows"], _read_points(group, "targets") if "targets" in group else None)
-    model._at = model.landmark_kernel_.prefix(model.n_landmarks_)
+    targets = (_read_points(group, "targets") if "targets" in group else rows) if about["exact_normaliser"] else None
+    model._bind(Placed(kernel, rows, columns, about["n_rows"], targets))
     return model
 
 
-def _parameters(model: AsKLSClassifier) -> dict[str, Any]:
+def _without_arrays(spec: Any, group: zarr.Group) -> Any:
+    """A kernel's description as JSON: arrays are written into the group and named."""
+    if isinstance(spec, dict):
+        return {key: _without_arrays(value, group) for key, value in spec.items()}
+    if isinstance(spec, zarr.Array):
+        place = str(spec.store_path).removeprefix("file://")
+        return {"zarr": place, "shape": list(spec.shape), "dtype": str(spec.dtype)}
+    if isinstance(spec, da.Array):
+        raise StoreError("The kernel's matrix is a dask array, which cannot be kept: write it to zarr, fit with that.")
+    if isinstance(spec, np.ndarray) or sp.issparse(spec):
+        name = f"kernel_{len(list(group.members()))}"
+        _write_points(group, name, spec)
+        return {"array": name}
+    return spec
+
+
+def _with_arrays(spec: Any, group: zarr.Group) -> Any:
+    if not isinstance(spec, dict):
+        return spec
+    if "array" in spec:
+        return _read_points(group, spec["array"])
+    if "zarr" in spec:
+        return _open_matrix(spec)
+    return {key: _with_arrays(value, group) for key, value in spec.items()}
+
+
+def _open_matrix(spec: dict[str, Any]) -> zarr.Array:
+    try:
+        found = zarr.open_array(spec["zarr"], mode="r")
+    except (OSError, KeyError, ValueError) as error:
+        raise StoreError(f"The kernel matrix of the model is not at {spec['zarr']} any more: put it back.") from error
+    if list(found.shape) != spec["shape"] or str(found.dtype) != spec["dtype"]:
+        raise StoreError(f"{spec['zarr']} is no longer the kernel matrix of the model: it has another shape or dtype.")
+    return found
+
+
+def _parameters(model: AsKLS) -> dict[str, Any]:
     """The constructor's arguments as JSON values; what JSON cannot say (a splitter, row numbers) is said in words."""
     given = model.get_params(deep=False)
-    given["kernel"] = None if model.kernel is None else model.kernel.to_dict()
+    given["kernel"] = None if model.kernel is None else type(model.kernel).__name__  # the whole is in "kernel"
     given["random_state"] = model.seed_
     if not (model.cv is None or isinstance(model.cv, int)):
-        given["cv"] = len([key for key in model.cv_results_ if key.endswith("_test_auroc") and key.startswith("split")])
+        ending = f"_test_{model.scoring_}"
+        given["cv"] = len([key for key in model.cv_results_ if key.startswith("split") and key.endswith(ending)])
+    if isinstance(given.get("class_weight"), dict):
+        given["class_weight"] = list(given["class_weight"].items())
+    given["checkpoint"] = None if model.checkpoint is None else str(model.checkpoint)
     return {key: _json_parameter(value) for key, value in given.items()}
 
 

@@ -14,10 +14,9 @@ import numpy as np
 
 from ask_dask import blocks, compute, score
 from ask_dask.estimators.merge import Merger
+from ask_dask.estimators.outputs import Outputs
 from ask_dask.kernels.base import Block, LandmarkKernel
 from ask_dask.solve import Solution
-
-METRICS = ("auroc", "log_loss", "accuracy", "f1_micro", "f1_macro")
 
 
 @dataclass(frozen=True)
@@ -91,36 +90,67 @@ def _shard(block: Block, rows: np.ndarray, folds: np.ndarray, shared: tuple[Any,
     return out
 
 
+@dataclass(frozen=True)
+class Weights:
+    """(N,) weights of the rows' squared errors when fitting, and of the rows when scoring; None is 1 for all."""
+
+    fit: np.ndarray | None = None
+    score: np.ndarray | None = None
+
+    def of(self, rows: np.ndarray) -> "Weights":
+        """Of some rows."""
+        return Weights(*(None if w is None else w[rows] for w in (self.fit, self.score)))
+
+
 def evaluate(
-    held_out: HeldOut, codes: np.ndarray, folds: np.ndarray, n_folds: int, merge: str
+    held_out: HeldOut, outputs: Outputs, weights: Weights, folds: np.ndarray, n_folds: int, merge: str
 ) -> list[list[dict[str, float | None]]]:
     """Metrics of each pair on each fold; the merger that scores a fold is fitted on the other folds."""
-    labels, fold_of = codes[held_out.rows], folds[held_out.rows]
+    shared = dask.delayed((held_out, outputs, weights, folds[held_out.rows], merge), traverse=False, pure=False)
     task = dask.delayed(_evaluate_fold, pure=False)
     n_pairs = held_out.f.shape[1]
-    jobs = [task(held_out.f[:, p], labels, fold_of == f, merge) for p in range(n_pairs) for f in range(n_folds)]
+    jobs = [task(shared, p, f) for p in range(n_pairs) for f in range(n_folds)]
     found = compute.run(jobs, "scoring gammas and landmark counts", "models", local=True)
     return [found[p * n_folds : (p + 1) * n_folds] for p in range(n_pairs)]
 
 
-def _evaluate_fold(f: np.ndarray, labels: np.ndarray, test: np.ndarray, merge: str) -> dict[str, float | None]:
+def _evaluate_fold(shared: tuple[Any, ...], pair: int, fold: int) -> dict[str, float | None]:
+    held_out, outputs, weights, fold_of, merge = shared
+    test = fold_of == fold
     if not test.any():
-        return dict.fromkeys(METRICS)
-    merger = Merger.fit(merge, f[~test], labels[~test])
-    return score.metrics(labels[test], merger.score(f[test]), merger.probability(f[test]))
+        return dict.fromkeys(score.OF_TASK[outputs.task])
+    rows = held_out.rows[test]
+    return outputs.metrics(rows, *_merged(held_out, outputs, weights, pair, test, merge), weights.of(rows).score)
 
 
-def cross_fitted(f: np.ndarray, labels: np.ndarray, fold_of: np.ndarray, merge: str) -> tuple[np.ndarray, np.ndarray]:
-    """Merged scores (n, q) and probabilities (n, n_classes) of one pair, each fold's from a merger of the others."""
-    scores, probabilities = np.empty((len(f), f.shape[1] // 2)), []
-    order = []
-    for fold in np.unique(fold_of):
-        test = fold_of == fold
-        merger = Merger.fit(merge, f[~test], labels[~test])
-        scores[test] = merger.score(f[test])
-        probabilities.append(merger.probability(f[test]))
-        order.append(np.flatnonzero(test))
-    return scores, np.concatenate(probabilities)[np.argsort(np.concatenate(order))]
+def _merged(
+    held_out: HeldOut, outputs: Outputs, weights: Weights, pair: int, test: np.ndarray, merge: str
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Merged scores and probabilities of the test rows, from a merger fitted on the others."""
+    merger = fit_merger(held_out, outputs, weights, pair, merge, ~test)
+    f = held_out.f[test, pair]
+    return merger.score(f), merger.probability(f)
+
+
+def fit_merger(
+    held_out: HeldOut, outputs: Outputs, weights: Weights, pair: int, merge: str, some: np.ndarray | None = None
+) -> Merger:
+    """The merger of one pair, on all of its held-out rows or on some."""
+    some = np.full(len(held_out.rows), True) if some is None else some
+    rows = held_out.rows[some]
+    return Merger.fit(merge, held_out.f[some, pair], outputs.Y(rows), outputs.task, weights.of(rows).fit)
+
+
+def cross_fitted(
+    held_out: HeldOut, outputs: Outputs, weights: Weights, folds: np.ndarray, pair: int, merge: str
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Merged scores (n, q) and probabilities of one pair, each fold's from a merger of the others."""
+    fold_of = folds[held_out.rows]
+    tests = [fold_of == fold for fold in np.unique(fold_of)]
+    parts = [_merged(held_out, outputs, weights, pair, test, merge) for test in tests]
+    order = np.argsort(np.concatenate([np.flatnonzero(test) for test in tests]))
+    scores, probabilities = zip(*parts, strict=True)
+    return np.concatenate(scores)[order], None if probabilities[0] is None else np.concatenate(probabilities)[order]
 
 
 def cv_results(
@@ -131,7 +161,7 @@ def cv_results(
         "param_n_landmarks": np.array([n for n, _ in pairs]),
         "param_gamma": np.array([gamma for _, gamma in pairs]),
     }
-    for name in METRICS:
+    for name in metrics[0][0]:
         values = np.array([[np.nan if m[name] is None else m[name] for m in folds] for folds in metrics], float)
         known = ~np.isnan(values).all(1)
         for f in range(values.shape[1]):
@@ -139,7 +169,7 @@ def cv_results(
         for word, function in (("mean", np.nanmean), ("std", np.nanstd)):
             results[f"{word}_test_{name}"] = np.full(len(pairs), np.nan)
             results[f"{word}_test_{name}"][known] = function(values[known], axis=1)
-    mean = results[f"mean_test_{scoring}"] * (-1 if scoring == "log_loss" else 1)
+    mean = results[f"mean_test_{scoring}"] * (-1 if scoring in score.LOWER_IS_BETTER else 1)
     order = np.argsort(np.where(np.isnan(mean), np.inf, -mean), kind="stable")
     results["rank_test_score"] = np.empty(len(pairs), int)
     results["rank_test_score"][order] = np.arange(1, len(pairs) + 1)

@@ -1,12 +1,12 @@
 """The two interfaces: a Kernel is a formula, a LandmarkKernel is that formula at chosen landmarks.
 
 A data-normalised kernel such as SNE depends on all targets; its LandmarkKernel carries what it needs of them, so
-that every block of rows is computed alone.
+that every block of rows is computed alone. Nothing here takes an entry for its mirror image unless the kernel says
+that it is symmetric.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -29,6 +29,9 @@ class LandmarkKernel(Protocol):
     def target(self, X: Block) -> np.ndarray:
         """R' alone: X in the target role, shape (n, |I|)."""
 
+    def tile(self, rows: slice, columns: slice) -> np.ndarray:
+        """k(x_i, z_j) of some row and some column landmarks, a block of the core matrix W."""
+
     def prefix(self, n: int) -> "LandmarkKernel":
         """The same kernel at the first n row and n column landmarks; normalisers stay those of all landmarks."""
 
@@ -36,10 +39,12 @@ class LandmarkKernel(Protocol):
 class Kernel:
     """A kernel function on blocks of points, with `+`, `*` and scaling."""
 
-    symmetric: ClassVar[bool] = True
+    symmetric: ClassVar[bool] = False
     """k(x, z) = k(z, x) for all x, z: then one Gram matrix serves both roles."""
     needs_targets: bool = False
     """Evaluating it at landmarks needs every training point (an exact normaliser)."""
+    shape: tuple[int, int] | None = None
+    """Of a kernel over points without coordinates: how many sources and targets; X holds their numbers, (n, 1)."""
 
     def __call__(self, X: Block, Z: Block) -> np.ndarray:
         """Kernel block with X in the source and Z in the target role, shape (n, m), in the dtype of X."""
@@ -69,8 +74,11 @@ class Kernel:
 
     __rmul__ = __mul__
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Kernel":
+        return self  # immutable, and its arrays may be large
+
     def to_dict(self) -> dict[str, Any]:
-        """JSON values from which `kernel_from_dict` makes an equal kernel."""
+        """Values from which `kernel_from_dict` makes an equal kernel: JSON ones, and arrays where it has any."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         values = {name: v.to_dict() if isinstance(v, Kernel) else v for name, v in values.items()}
         return {"name": type(self).__name__, **values}
@@ -127,20 +135,18 @@ class _Pointwise:
     def target(self, X: Block) -> np.ndarray:
         return self.kernel(X, self.rows) if self.kernel.symmetric else self.kernel(self.rows, X).T
 
+    def tile(self, rows: slice, columns: slice) -> np.ndarray:
+        return self.kernel(self.rows[rows], self.columns[columns])
+
     def prefix(self, n: int) -> "_Pointwise":
         rows = self.rows[:n]
         return _Pointwise(self.kernel, rows, rows if self.rows is self.columns else self.columns[:n])
 
 
-@dataclass(frozen=True)
-class Scaled(Kernel):
-    """factor * k(x, z)."""
+class _Of(Kernel):
+    """An elementwise function of one kernel, in the field `kernel`."""
 
-    factor: float
     kernel: Kernel
-
-    def __post_init__(self) -> None:
-        require_positive(self, factor=self.factor)
 
     @property
     def symmetric(self) -> bool:  # type: ignore[override]
@@ -150,11 +156,52 @@ class Scaled(Kernel):
     def needs_targets(self) -> bool:  # type: ignore[override]
         return self.kernel.needs_targets
 
+    @property
+    def shape(self) -> tuple[int, int] | None:  # type: ignore[override]
+        return self.kernel.shape
+
+    def _value(self, K: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
     def __call__(self, X: Block, Z: Block) -> np.ndarray:
-        return self.factor * self.kernel(X, Z)
+        return self._value(self.kernel(X, Z))
 
     def at(self, rows: Block, columns: Block, n_targets: int, targets: Block | None = None) -> LandmarkKernel:
-        return _Mapped(partial(np.multiply, self.factor), self.kernel.at(rows, columns, n_targets, targets))
+        return _Mapped(self._value, self.kernel.at(rows, columns, n_targets, targets))
+
+
+@dataclass(frozen=True)
+class Scaled(_Of):
+    """factor * k(x, z)."""
+
+    factor: float
+    kernel: Kernel
+
+    def __post_init__(self) -> None:
+        require_positive(self, factor=self.factor)
+
+    def _value(self, K: np.ndarray) -> np.ndarray:
+        return self.factor * K
+
+
+@dataclass(frozen=True)
+class ExpNegative(_Of):
+    """exp(-scale * k(x, z)), such as of a matrix of divergences.
+
+    >>> from ask_dask.kernels import ExpNegative, Precomputed
+    >>> D = np.array([[0.0, 1.0], [3.0, 0.0]])
+    >>> ExpNegative(Precomputed(D), scale=2.0)(np.array([[0]]), np.array([[0], [1]])).round(4)
+    array([[1.    , 0.1353]])
+    """
+
+    kernel: Kernel
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_positive(self, scale=self.scale)
+
+    def _value(self, K: np.ndarray) -> np.ndarray:
+        return np.exp(-self.scale * K)
 
 
 @dataclass(frozen=True)
@@ -170,6 +217,10 @@ class _Pair(Kernel):
     @property
     def needs_targets(self) -> bool:  # type: ignore[override]
         return self.left.needs_targets or self.right.needs_targets
+
+    @property
+    def shape(self) -> tuple[int, int] | None:  # type: ignore[override]
+        return self.left.shape or self.right.shape
 
     def __call__(self, X: Block, Z: Block) -> np.ndarray:
         return type(self)._join(self.left(X, Z), self.right(X, Z))
@@ -207,6 +258,9 @@ class _Mapped:
 
     def target(self, X: Block) -> np.ndarray:
         return self.function(*(part.target(X) for part in self.parts))
+
+    def tile(self, rows: slice, columns: slice) -> np.ndarray:
+        return self.function(*(part.tile(rows, columns) for part in self.parts))
 
     def prefix(self, n: int) -> "_Mapped":
         return _Mapped(self.function, *(part.prefix(n) for part in self.parts))

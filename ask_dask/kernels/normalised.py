@@ -5,10 +5,12 @@ k(x, z) = e(x, z) / D(x) with D(x) = sum of e(x, z') over the training targets z
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
+import dask
 import numpy as np
 
+from ask_dask import compute
 from ask_dask.budget import BLOCK_ROWS
 from ask_dask.errors import InputError
 from ask_dask.kernels.base import Block, Kernel, LandmarkKernel, require_positive
@@ -19,7 +21,6 @@ Normaliser = Literal["landmarks", "exact"]
 
 
 class _Normalised(Kernel):
-    symmetric: ClassVar[bool] = False
     normaliser: Normaliser
 
     def affinity(self, X: Block, Z: Block) -> tuple[np.ndarray, np.ndarray]:
@@ -46,7 +47,10 @@ class _Normalised(Kernel):
         if self.needs_targets and targets is None:
             raise InputError(f"{type(self).__name__}(normaliser='exact') needs all training targets.")
         bound = _AtLandmarks(self, rows, columns, targets if self.needs_targets else None, n_targets)
-        return replace(bound, log_normaliser_rows=bound.log_normaliser(rows), n_rows=rows.shape[0])
+        starts = range(0, rows.shape[0], BLOCK_ROWS)
+        task = dask.delayed(bound.log_normaliser, pure=False, traverse=False)
+        parts = compute.run([task(rows[start : start + BLOCK_ROWS]) for start in starts], None, local=True)
+        return replace(bound, log_normaliser_rows=np.concatenate(parts), n_rows=rows.shape[0])
 
 
 @dataclass(frozen=True)
@@ -103,13 +107,13 @@ class _AtLandmarks:
 
     def log_normaliser(self, X: Block) -> np.ndarray:
         """log D(x) for each row of X, shape (n,)."""
-        if self.targets is None:
-            return self._estimate(*self.kernel.affinity(X, self.columns))
+        summed, n = (self.columns, self.n_targets) if self.targets is None else (self.targets, self.targets.shape[0])
         parts = []
-        for start in range(0, self.targets.shape[0], BLOCK_ROWS):
-            E, scale = self.kernel.affinity(X, self.targets[start : start + BLOCK_ROWS])
+        for start in range(0, summed.shape[0], BLOCK_ROWS):
+            E, scale = self.kernel.affinity(X, summed[start : start + BLOCK_ROWS])
             parts.append(scale + np.log(E.sum(1)))
-        return np.logaddexp.reduce(parts)
+        weight = np.asarray(np.log(n / summed.shape[0]), parts[0].dtype)
+        return np.logaddexp.reduce(parts) + weight
 
     def _estimate(self, E: np.ndarray, scale: np.ndarray) -> np.ndarray:
         weight = self.n_targets / self.columns.shape[0]
@@ -136,6 +140,12 @@ class _AtLandmarks:
         E, scale = self.kernel.affinity(X, self.rows[: self.n_rows])
         E *= np.exp(scale)[:, None]
         E *= np.exp(-self._rows_normaliser())
+        return E
+
+    def tile(self, rows: slice, columns: slice) -> np.ndarray:
+        assert self.log_normaliser_rows is not None  # set by Kernel.at
+        E, scale = self.kernel.affinity(self.rows[rows], self.columns[columns])
+        E *= np.exp(scale - self.log_normaliser_rows[rows])[:, None]
         return E
 
     def _rows_normaliser(self) -> np.ndarray:

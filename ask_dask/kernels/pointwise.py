@@ -1,7 +1,7 @@
 """Kernels of x and z alone, all symmetric: RBF, Laplacian, linear, polynomial."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,6 +19,7 @@ class RBF(Kernel):
     array([[0.3679]])
     """
 
+    symmetric: ClassVar[bool] = True
     bandwidth: float = 1.0
 
     def __post_init__(self) -> None:
@@ -36,6 +37,7 @@ class Laplacian(Kernel):
     array([[0.3679]])
     """
 
+    symmetric: ClassVar[bool] = True
     bandwidth: float = 1.0
 
     def __post_init__(self) -> None:
@@ -54,6 +56,8 @@ class Linear(Kernel):
     array([[3.], [4.]])
     """
 
+    symmetric: ClassVar[bool] = True
+
     def __call__(self, X: Block, Z: Block) -> np.ndarray:
         return inner(X, Z)
 
@@ -66,6 +70,7 @@ class Polynomial(Kernel):
     array([[4.], [9.]])
     """
 
+    symmetric: ClassVar[bool] = True
     degree: int = 3
     scale: float = 1.0
     offset: float = 1.0

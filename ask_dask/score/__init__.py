@@ -1,6 +1,26 @@
-"""Metrics over blocks of rows that are added: AUROC, log loss, accuracy, micro and macro F1, calibration."""
+"""Metrics over blocks of rows that are added: AUROC, log loss, accuracy, F1, calibration, R2, RMSE, MAE."""
 
+from ask_dask.score.multilabel import MultilabelScores, multilabel_metrics, multilabel_summary
 from ask_dask.score.ranks import RankCounts
-from ask_dask.score.scores import Scores, class_codes, curves, metrics, score_predictions, summary
+from ask_dask.score.regression import RegressionScores, regression_metrics, regression_summary
+from ask_dask.score.scores import Scores, class_codes, curves, metrics, summary
+from ask_dask.score.shared import LOWER_IS_BETTER, OF_TASK
+from ask_dask.score.stored import score_predictions
 
-__all__ = ["RankCounts", "Scores", "class_codes", "curves", "metrics", "score_predictions", "summary"]
+__all__ = [
+    "LOWER_IS_BETTER",
+    "OF_TASK",
+    "MultilabelScores",
+    "RankCounts",
+    "RegressionScores",
+    "Scores",
+    "class_codes",
+    "curves",
+    "metrics",
+    "multilabel_metrics",
+    "multilabel_summary",
+    "regression_metrics",
+    "regression_summary",
+    "score_predictions",
+    "summary",
+]

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -12,25 +13,19 @@ _SIGN = np.uint64(1 << 63)
 
 
 @dataclass(frozen=True, eq=False)
-class RankCounts:
-    """How many negative and positive rows have each score: all that an AUROC and a ROC curve need.
+class KeyedSums:
+    """Sums over the rows that have the same score; added over blocks of rows.
 
     Attributes
     ----------
     keys : (k,) uint64, increasing
         Scores as sortable integers, without their `shift` lowest bits.
-    counts : (2, k) int64
-        Negative and positive rows.
+    counts : (c, k) int64 or float64
+        c sums for each key.
     shift : int
         The smallest that leaves no more than `limit` keys. A union needs at least the shift of its parts, so the
         counts of a sum do not depend on the order or the cuts of the addition.
     limit : int
-
-    Examples
-    --------
-    >>> ranks = RankCounts.of(np.array([0.1, 0.5, 0.5, 0.9]), np.array([False, True, False, True]))
-    >>> ranks.auroc()
-    (0.875, 0.0)
     """
 
     keys: np.ndarray
@@ -39,16 +34,37 @@ class RankCounts:
     limit: int
 
     @classmethod
-    def of(cls, score: np.ndarray, positive: np.ndarray, limit: int = LIMIT) -> "RankCounts":
-        """Counts of a block: score (n,) float and positive (n,) bool."""
+    def keyed(cls, score: np.ndarray, counts: np.ndarray, limit: int = LIMIT) -> Self:
+        """Sums of a block: score (n,) float and what is added up, (c, n)."""
         bits = (np.asarray(score, np.float64) + 0.0).view(np.uint64)  # + 0.0 makes one zero of two
         keys = np.where(bits & _SIGN, ~bits, bits | _SIGN)
-        return _ranked(keys, np.stack([~positive, positive]).astype(np.int64), 0, limit)
+        return cls(*_ranked(keys, counts, 0, limit))
 
-    def __add__(self, other: "RankCounts") -> "RankCounts":
+    def __add__(self, other: Self) -> Self:
         shift = max(self.shift, other.shift)
         keys = np.concatenate([part.keys >> np.uint64(shift - part.shift) for part in (self, other)])
-        return _ranked(keys, np.concatenate([self.counts, other.counts], axis=1), shift, self.limit)
+        return type(self)(*_ranked(keys, np.concatenate([self.counts, other.counts], axis=1), shift, self.limit))
+
+
+class RankCounts(KeyedSums):
+    """How many negative and positive rows have each score: all that an AUROC and a ROC curve need.
+
+    `counts` is (2, k): negative and positive rows, or their weights.
+
+    Examples
+    --------
+    >>> ranks = RankCounts.of(np.array([0.1, 0.5, 0.5, 0.9]), np.array([False, True, False, True]))
+    >>> ranks.auroc()
+    (0.875, 0.0)
+    """
+
+    @classmethod
+    def of(
+        cls, score: np.ndarray, positive: np.ndarray, limit: int = LIMIT, weight: np.ndarray | None = None
+    ) -> "RankCounts":
+        """Counts of a block: score (n,) float, positive (n,) bool, weight (n,) float or one for every row."""
+        counts = np.stack([~positive, positive]) * (np.int64(1) if weight is None else weight)
+        return cls.keyed(score, counts, limit)
 
     def auroc(self) -> tuple[float | None, float | None]:
         """Area under the ROC curve, ties counted half, and a bound of its error; (None, None) without both classes."""
@@ -56,7 +72,7 @@ class RankCounts:
         pairs = float(negative.sum()) * float(positive.sum())
         if not pairs:
             return None, None
-        twice = int((positive * (2 * np.cumsum(negative) - negative)).sum())  # integers: exact, whatever the order
+        twice = float((positive * (2 * np.cumsum(negative) - negative)).sum())  # exact for integers, whatever the order
         unsure = float(negative.astype(float) @ positive) / 2 if self.shift else 0.0
         return twice / 2 / pairs, unsure / pairs
 
@@ -69,15 +85,17 @@ class RankCounts:
         return fpr[kept], tpr[kept]
 
 
-def _ranked(keys: np.ndarray, counts: np.ndarray, shift: int, limit: int) -> RankCounts:
+def _ranked(keys: np.ndarray, counts: np.ndarray, shift: int, limit: int) -> tuple[np.ndarray, np.ndarray, int, int]:
     """Equal keys added up, and as many low bits dropped as the limit asks."""
     order = np.argsort(keys, kind="stable")  # merges two sorted runs in linear time
     keys, counts = keys[order], counts[:, order]
-    drop = bisect_left(range(63 - shift), True, key=lambda bits: len(_starts(keys >> np.uint64(bits))) <= limit)
-    keys = keys >> np.uint64(drop)
-    starts = _starts(keys)
+    drop, starts = 0, _starts(keys)
+    if len(starts) > limit:
+        drop = bisect_left(range(63 - shift), True, key=lambda bits: len(_starts(keys >> np.uint64(bits))) <= limit)
+        keys = keys >> np.uint64(drop)
+        starts = _starts(keys)
     counts = np.add.reduceat(counts, starts, axis=1) if len(starts) else counts
-    return RankCounts(keys[starts], counts, shift + drop, limit)
+    return keys[starts], counts, shift + drop, limit
 
 
 def _starts(keys: np.ndarray) -> np.ndarray:

@@ -8,19 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import dask
 import numpy as np
-import zarr
 
-from ask_dask import compute, store
-from ask_dask.errors import InputError, StoreError
+from ask_dask.errors import InputError
 from ask_dask.score.ranks import LIMIT, RankCounts
+from ask_dask.score.shared import calibration_curve, mean_of_known, probability_bins, roc_curve
 
-BINS = 20
-"""Equal-width bins of the predicted probability, for the calibration curve."""
-
-BLOCK = 1 << 20
-"""Rows of a stored shard that are held in memory at the same time."""
+METRICS = ("auroc", "log_loss", "accuracy", "f1_micro", "f1_macro")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +75,7 @@ class Scores:
             tuple(
                 RankCounts.of(score[:, j], codes == n_classes - outputs + j, LIMIT // outputs) for j in range(outputs)
             ),
-            np.stack([_bins(probability[:, j].astype(np.float64), codes == j) for j in range(n_classes)]),
+            np.stack([probability_bins(probability[:, j].astype(np.float64), codes == j) for j in range(n_classes)]),
         )
 
     def __add__(self, other: "Scores") -> "Scores":
@@ -106,11 +100,6 @@ def _check(codes: np.ndarray, score: np.ndarray, probability: np.ndarray, n_clas
             raise InputError(f"Row {int(wrong.argmax())} of the block has a {what}: fit the model again.")
 
 
-def _bins(probability: np.ndarray, positive: np.ndarray) -> np.ndarray:
-    place = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
-    return np.stack([np.bincount(place, weights, BINS) for weights in (probability, None, positive)]).astype(float)
-
-
 def summary(scores: Scores, classes: Sequence[Any]) -> dict[str, Any]:
     """The metrics, ready for JSON; one that is undefined is None, and `reasons` says why.
 
@@ -130,19 +119,14 @@ def summary(scores: Scores, classes: Sequence[Any]) -> dict[str, Any]:
     return {
         "n": n,
         "classes": list(classes),
-        "auroc": _mean(areas),
-        "auroc_error": _mean(errors),
+        "auroc": mean_of_known(areas),
+        "auroc_error": mean_of_known(errors),
         "auroc_by_class": list(areas),
         **(metrics if n else dict.fromkeys(metrics)),
         "label_rates": (rows / max(n, 1)).tolist(),
         "mean_probability": (scores.bins[:, 0].sum(axis=1) / max(n, 1)).tolist(),
         "reasons": _reasons(areas, rows, classes) if n else dict.fromkeys(["auroc", *metrics], "there are no rows"),
     }
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
 
 
 def _reasons(areas: Sequence[float | None], rows: np.ndarray, classes: Sequence[Any]) -> dict[str, str]:
@@ -158,75 +142,14 @@ def curves(scores: Scores, classes: Sequence[Any], points: int = 500) -> dict[st
 
     An undefined ROC curve has empty lists, and bins of the probability without rows are left out.
     """
-    roc = [_roc(ranks, points) for ranks in scores.ranks]
-    calibration = [_calibration(*bins) for bins in scores.bins[-len(roc) :]]
+    roc = [roc_curve(ranks, points) for ranks in scores.ranks]
+    calibration = [calibration_curve(bins) for bins in scores.bins[-len(roc) :]]
     if len(roc) == 1:
         return {"roc": roc[0], "calibration": calibration[0]}
     return {
         name: [{"class": label} | curve for label, curve in zip(classes, found, strict=True)]
         for name, found in (("roc", roc), ("calibration", calibration))
     }
-
-
-def _roc(ranks: RankCounts, points: int) -> dict[str, list[float]]:
-    fpr, tpr = ranks.roc(points) if ranks.counts.any(axis=1).all() else (np.zeros(0), np.zeros(0))
-    return {"fpr": fpr.tolist(), "tpr": tpr.tolist()}
-
-
-def _calibration(total: np.ndarray, count: np.ndarray, positive: np.ndarray) -> dict[str, list[float]]:
-    total, count, positive = (values[count > 0] for values in (total, count, positive))
-    return {
-        "mean_probability": (total / count).tolist(),
-        "fraction_positive": (positive / count).tolist(),
-        "count": count.astype(int).tolist(),
-    }
-
-
-def score_predictions(predictions: zarr.Group, data: zarr.Group | None = None) -> dict[str, Any]:
-    """`summary` and `curves` of a predictions store against the labels of the dataset store it was made from.
-
-    Without `data` the labels that the predictions carry are used.
-
-    Also in the result: `data` (the path of the dataset store) and `data_fingerprint`.
-
-    Raises
-    ------
-    InputError
-        The data has no labels, or no rows, or a label that the model does not know.
-    StoreError
-        The predictions were not made from this data, or have another number of rows.
-    """
-    labelled = predictions if data is None else data
-    place, source = (str(group.store_path).removeprefix("file://") for group in (predictions, labelled))
-    made_from = store.about(predictions).get("data_fingerprint")
-    wanted = made_from if data is None else store.about(data).get("fingerprint")
-    if "y" not in labelled:
-        raise InputError(f"{source} has no labels (no array y): score against data that was ingested with labels.")
-    if made_from != wanted:
-        raise StoreError(
-            f"{place} was made from data with fingerprint {made_from}, and {source} has {wanted}: "
-            "score against the data that was predicted, or predict this data."
-        )
-    arrays: list[Any] = [labelled["y"], predictions["score"], predictions["probability"]]
-    rows = {array.shape[0] for array in arrays}
-    if len(rows) > 1:
-        raise StoreError(f"{place} has {arrays[1].shape[0]} rows and {source} {arrays[0].shape[0]}: predict it again.")
-    n, step, classes = rows.pop(), (arrays[1].shards or arrays[1].chunks)[0], store.about(predictions)["classes"]
-    if not n:
-        raise InputError(f"{place} has no rows: there is nothing to score.")
-    task = dask.delayed(_score_rows, pure=False)
-    total = compute.run_sum([task(arrays, classes, a, min(a + step, n)) for a in range(0, n, step)], "score")
-    return {"data": source, "data_fingerprint": wanted} | summary(total, classes) | curves(total, classes)
-
-
-def _score_rows(arrays: list[zarr.Array], classes: list[Any], start: int, stop: int) -> Scores:
-    total = None
-    for a in range(start, stop, BLOCK):
-        labels, score, probability = (store.read(array, a, min(a + BLOCK, stop)) for array in arrays)
-        block = Scores.of(class_codes(labels, classes, a), score, probability, len(classes))
-        total = block if total is None else total + block
-    assert total is not None
-    return total
 
 
 def class_codes(labels: np.ndarray, classes: Sequence[Any], first_row: int = 0) -> np.ndarray:
@@ -254,10 +177,13 @@ def class_codes(labels: np.ndarray, classes: Sequence[Any], first_row: int = 0) 
     return codes
 
 
-def metrics(codes: np.ndarray, score: np.ndarray, probability: np.ndarray) -> dict[str, float | None]:
+def metrics(
+    codes: np.ndarray, score: np.ndarray, probability: np.ndarray, weight: np.ndarray | None = None
+) -> dict[str, float | None]:
     """auroc, log_loss, accuracy, f1_micro and f1_macro of arrays in memory, by scikit-learn; shapes as in `Scores.of`.
 
-    The AUROC is the mean over the classes that have rows, and None when all rows are of one class.
+    The AUROC is the mean over the classes that have rows, and None when all rows are of one class. Rows count as much
+    as their weight (n,); without any, all is None.
 
     >>> p = np.array([0.2, 0.6, 0.9])
     >>> metrics(np.array([0, 1, 1]), p, np.c_[1 - p, p])["accuracy"]
@@ -265,14 +191,19 @@ def metrics(codes: np.ndarray, score: np.ndarray, probability: np.ndarray) -> di
     """
     from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
 
+    weight = np.ones(len(codes)) if weight is None else np.asarray(weight, float)
+    kept = weight > 0
+    if not kept.any():
+        return dict.fromkeys(METRICS)
+    codes, score, probability, weight = codes[kept], score[kept], probability[kept], weight[kept]
     n_classes, columns, chosen = probability.shape[1], np.reshape(score, (len(codes), -1)).T, probability.argmax(axis=1)
-    first = n_classes - len(columns)
+    first, of_rows = n_classes - len(columns), {"sample_weight": weight}
     truths = [codes == first + j for j in range(len(columns))]
-    areas = [float(roc_auc_score(t, s)) for t, s in zip(truths, columns, strict=True) if t.any() and not t.all()]
+    both = [(t, s) for t, s in zip(truths, columns, strict=True) if t.any() and not t.all()]
     return {
-        "auroc": _mean(areas),
-        "log_loss": float(log_loss(codes, probability, labels=np.arange(n_classes))),
-        "accuracy": float(accuracy_score(codes, chosen)),
-        "f1_micro": float(f1_score(codes, chosen, average="micro")),
-        "f1_macro": float(f1_score(codes, chosen, average="macro")),
+        "auroc": mean_of_known([float(roc_auc_score(t, s, **of_rows)) for t, s in both]),
+        "log_loss": float(log_loss(codes, probability, labels=np.arange(n_classes), **of_rows)),
+        "accuracy": float(accuracy_score(codes, chosen, **of_rows)),
+        "f1_micro": float(f1_score(codes, chosen, average="micro", **of_rows)),
+        "f1_macro": float(f1_score(codes, chosen, average="macro", **of_rows)),
     }

@@ -26,6 +26,7 @@ from numpy.linalg import eigh, solve  # these let other threads run, SciPy's do 
 
 from ask_dask.moments import Moments, Side
 from ask_dask.nystrom import FeatureMap
+from ask_dask.solve.resonance import condition, inverse
 
 
 @dataclass(frozen=True)
@@ -108,16 +109,14 @@ class LandmarkSystem:
 
     def _saddle(self, gamma: float, damping: float) -> tuple[np.ndarray, np.ndarray, float]:
         t, sigma = 1 / gamma, self.singular_values
-        plus, minus = _inverse(t + sigma, damping), _inverse(t - sigma, damping)
+        plus, minus = inverse(t + sigma, t, damping), inverse(t - sigma, t, damping)
         alpha_0, beta_0 = t / (t**2 + damping), (damping - t**2) / (t**2 + damping) ** 2
         alpha_1 = _divide((plus + minus) / 2 - alpha_0, self._squares)[:, None]
         beta = _divide((plus - minus) / 2, sigma, otherwise=beta_0)[:, None]
         beta_1 = _divide(beta[:, 0] - beta_0, self._squares)[:, None]
         v = alpha_0 * self.s.cross + self._modes @ (alpha_1 * self._from_s + beta * self._from_t)
         inner = beta_0 * self.s.cross + self._modes @ (beta_1 * self._from_s + alpha_1 * self._from_t)
-        sizes = np.sqrt(np.concatenate([t + sigma, t - sigma]) ** 2 + damping)
-        condition = np.inf if not sizes.all() else float(sizes.max() / sizes.min())
-        return alpha_0 * self.t.cross + self.t.gram @ inner, v, condition
+        return alpha_0 * self.t.cross + self.t.gram @ inner, v, condition(sigma, gamma, damping)
 
     def _primal(self, gamma: float, ridge: float) -> tuple[np.ndarray, np.ndarray, float]:
         """The coupled system on the joint range of A and B: outside it the right-hand side is 0, and so w and v."""
@@ -126,9 +125,22 @@ class LandmarkSystem:
         identity = np.eye(len(A))
         M = np.block([[gamma * A + ridge * identity, identity], [identity, gamma * B + ridge * identity]])
         sizes = np.abs(np.linalg.eigvalsh(M))
-        condition = np.inf if not sizes.all() else float(sizes.max() / sizes.min())
         found = solve(M, gamma * np.vstack([U.T @ self.s.cross, U.T @ self.t.cross]))
-        return U @ found[: len(A)], U @ found[len(A) :], condition
+        return U @ found[: len(A)], U @ found[len(A) :], float(sizes.max() / sizes.min()) if sizes.all() else np.inf
+
+    def singular_vectors(self, smallest: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of the centred approximate kernel, for the singular values of at least `smallest`.
+
+        Returns
+        -------
+        source, target : (m, r) arrays
+            U = C source and V = R' target, each less its mean over the rows, have orthonormal columns:
+            v_i = Psi_t l_i / sigma_i and u_i = Psi_s B l_i / sigma_i^2 with l_i = L e_i, so only sigma is divided by.
+        sigma : (r,) array
+        """
+        kept = self.singular_values >= smallest
+        sigma, modes = self.singular_values[kept], self._modes[:, kept]
+        return self.maps.source @ (self.t.gram @ modes / sigma**2), self.maps.target @ (modes / sigma), sigma
 
     @cached_property
     def _joint_range(self) -> np.ndarray:
@@ -137,11 +149,6 @@ class LandmarkSystem:
             sum(gram / trace for gram, trace in zip((self.s.gram, self.t.gram), traces, strict=True))
         )
         return vectors[:, values > 1e-12 * max(values[-1], 0)]
-
-
-def _inverse(eigenvalues: np.ndarray, damping: float) -> np.ndarray:
-    """1/mu, or mu / (mu^2 + damping); an eigenvalue of exactly 0 has the pseudo-inverse's 0."""
-    return _divide(eigenvalues, eigenvalues**2 + damping)
 
 
 def _divide(a: np.ndarray, b: np.ndarray, otherwise: float = 0.0) -> np.ndarray:

@@ -8,6 +8,9 @@ import numpy as np
 TOO_CLOSE = 1e-3
 """A gap |1 - gamma sigma| below this is warned of: the mode's coefficient is multiplied by more than 1000."""
 
+SINGULAR = 1e-9
+"""A gap below this is taken for 0: the mode gets no coefficient, which is the pseudo-inverse's (smallest) solution."""
+
 
 @dataclass(frozen=True)
 class Resonance:
@@ -23,7 +26,7 @@ class Resonance:
     nearest: tuple[float, ...]
     """The five singular values nearest to 1/gamma."""
     treatment: str
-    """"none", "damping x" or "ridge x"."""
+    """"none", "damping x", "ridge x" or "pseudo-inverse"."""
     safe_gamma: float
     """The gamma nearest to the one used with a gap of at least 100 times the warning's bound, or the best there is."""
     warning: str | None
@@ -39,6 +42,19 @@ class Resonance:
         """The Resonance that `to_dict` described."""
         parsed = {"nearest": tuple(values["nearest"]), "condition_number": float(values["condition_number"])}
         return cls(**(values | parsed))
+
+
+def inverse(mu: np.ndarray, t: float, damping: float) -> np.ndarray:
+    """1/mu, or mu / (mu^2 + damping), of eigenvalues mu = t +- sigma, t = 1/gamma; 0 for one that is taken for 0."""
+    kept = np.abs(mu) > SINGULAR * t if not damping else np.full(mu.shape, True)
+    return np.divide(mu, mu**2 + damping, out=np.zeros_like(mu), where=kept)
+
+
+def condition(sigma: np.ndarray, gamma: float, damping: float = 0.0) -> float:
+    """Condition number of the system on the singular modes, eigenvalues 1/gamma +- sigma; infinite if one is 0."""
+    t = 1 / gamma
+    sizes = np.sqrt(np.concatenate([[t], t + sigma, t - sigma]) ** 2 + damping)
+    return float(sizes.max() / sizes.min()) if sizes.min() > SINGULAR * t else np.inf
 
 
 def resonance(sigma: np.ndarray, gamma: float, damping: float, condition: float, ridge: float = 0.0) -> Resonance:
@@ -66,9 +82,12 @@ def resonance(sigma: np.ndarray, gamma: float, damping: float, condition: float,
     treatment = f"damping {damping:g}" if damping else f"ridge {ridge:g}" if ridge else "none"
     warning = None
     if gaps[order[0]] < TOO_CLOSE and treatment == "none":
+        dropped = int((gaps < SINGULAR).sum())
+        treatment = "pseudo-inverse" if dropped else "none"
+        said = f"; {dropped} such modes were left out, as the pseudo-inverse does" if dropped else ""
         warning = (
             f"gamma={gamma:g} is at a resonance (gamma * sigma = 1 within {gaps[order[0]]:.1e} for the singular value "
-            f"{sigma[order[0]]:.6g}): use gamma={safe:.4g}, or damping or ridge above 0."
+            f"{sigma[order[0]]:.6g}{said}): use gamma={safe:.4g}, or damping or ridge above 0."
         )
     return Resonance(
         gamma=float(gamma),

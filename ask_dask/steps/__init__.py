@@ -4,23 +4,40 @@ Each output keeps a recipe: its step's parameters and the fingerprints of its in
 is complete and has the same recipe.
 """
 
-from ask_dask.steps.each import Fit, Ingest, Predict, Report, Score, info
-from ask_dask.steps.job import TITLES, AnyStep, placed, run_job
-from ask_dask.steps.options import Encoding, Memory, Overwrite, Step
+from ask_dask.steps.each import Predict, Report, Score, info
+from ask_dask.steps.fit import Fit
+from ask_dask.steps.ingest import (
+    GraphOptions,
+    Ingest,
+    IngestGraph,
+    IngestSamples,
+    IngestTable,
+    LogOptions,
+    SampleOptions,
+    TableOptions,
+)
+from ask_dask.steps.job import AnyStep, complaint, placed, read_job, run_job
+from ask_dask.steps.options import Overwrite, Step
 
 __all__ = [
-    "TITLES",
     "AnyStep",
-    "Encoding",
     "Fit",
+    "GraphOptions",
     "Ingest",
-    "Memory",
+    "IngestGraph",
+    "IngestSamples",
+    "IngestTable",
+    "LogOptions",
     "Overwrite",
     "Predict",
     "Report",
+    "SampleOptions",
     "Score",
     "Step",
+    "TableOptions",
+    "complaint",
     "info",
     "placed",
+    "read_job",
     "run_job",
 ]

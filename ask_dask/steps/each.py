@@ -1,10 +1,9 @@
-"""The five steps: ingest, fit, predict, score, report."""
+"""The steps that start from stores and models: predict, score, report."""
 
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -12,136 +11,14 @@ import zarr
 from cyclopts import Parameter
 from pydantic import Field
 
-from ask_dask import compute, kernels, report, score, store
+from ask_dask import compute, report, score, store
 from ask_dask.encode import Encoder
 from ask_dask.errors import InputError, StoreError
-from ask_dask.estimators import AsKLSClassifier, load, model_store
+from ask_dask.estimators import load
 from ask_dask.ingest import ingest, read_rejects
 from ask_dask.ingest.files import find
-from ask_dask.steps.options import Encoding, List, Overwrite, Seed, Step, Storing
+from ask_dask.steps.options import List, Overwrite, Step, Storing
 from ask_dask.steps.prediction import write_predictions
-
-
-class Ingest(Encoding, Storing):
-    """Raw click logs -> a dataset store."""
-
-    title: ClassVar[str] = "ingest"
-    do: Annotated[Literal["ingest"], Parameter(show=False, parse=False)] = "ingest"
-    format: Literal["criteo", "avazu"]
-    files: Annotated[list[str], *List]
-
-    def inputs(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"files": [_file_facts(file) for file in self.files]}
-        return found | ({"encoder": _encoder(self.encoder).fingerprint} if self.encoder else {})
-
-    def run(self) -> dict[str, Any]:
-        ingest(
-            self.files,
-            self.to,
-            format=self.format,
-            encoder=_encoder(self.encoder) if self.encoder else None,
-            n_folds=self.encoding_folds,
-            smoothing=self.smoothing,
-            n_buckets=self.buckets,
-            counts=self.counts,
-            random_state=self.seed,
-            max_rejects=self.max_rejects,
-            memory=self.bytes_allowed,
-            overwrite=self.overwrite,
-            facts={"recipe": self.recipe()},
-        )
-        return info(self.to)
-
-
-class Fit(Storing):
-    """A dataset store -> an AsK-LS model: gamma and landmark count chosen on held-out rows."""
-
-    title: ClassVar[str] = "fit"
-    do: Annotated[Literal["fit"], Parameter(show=False, parse=False)] = "fit"
-    data: Annotated[Path, Field(description="The dataset store.")]
-    kernel: Annotated[
-        Literal["sne", "student-t", "rbf", "laplacian", "linear", "polynomial"], Field(description="The kernel.")
-    ] = "sne"
-    bandwidth: Annotated[
-        float | None, Field(gt=0, description="Width h in exp(-|x-z|^2/h^2); default: from the landmarks' variance.")
-    ] = None
-    normaliser: Annotated[Literal["landmarks", "exact"], Field(description="Normaliser of sne and student-t.")] = (
-        "landmarks"
-    )
-    degree: Annotated[int, Field(ge=1, description="Of the polynomial kernel.")] = 3
-    gamma: Annotated[list[float], *List, Field(description="Weights of the squared errors, with commas.")] = [
-        1.0, 10.0, 100.0, 1000.0]  # fmt: skip
-    landmarks: Annotated[list[int], *List, Field(description="Landmark counts to choose from, with commas.")] = [1000]
-    sampling: Annotated[Literal["uniform", "stratified"], Field(description="How landmarks are chosen.")] = "uniform"
-    folds: Annotated[int, Field(ge=2, description="Cross-validation folds.")] = 5
-    merge: Annotated[Literal["stack", "mean", "source", "target"], Field(description="The score from f_s and f_t.")] = (
-        "stack"
-    )
-    scoring: Annotated[
-        Literal["auroc", "log_loss", "accuracy", "f1_micro", "f1_macro"], Field(description="What chooses.")
-    ] = "auroc"
-    ridge: Annotated[float, Field(ge=0, description="Ridge of the primal; from 1 on no resonance exists.")] = 0.0
-    damping: Annotated[float, Field(ge=0, description="Tikhonov damping of the saddle point.")] = 0.0
-    max_scored_rows: Annotated[int, Field(ge=1, description="Most rows that held-out scores use.")] = 1_000_000
-    seed: Seed = 0
-
-    def inputs(self) -> dict[str, Any]:
-        return {"data": store.about(store.open_store(self.data, "dataset"))["fingerprint"]}
-
-    def run(self) -> dict[str, Any]:
-        data = store.open_store(self.data, "dataset")
-        if "y" not in data:
-            raise InputError(f"{self.data} holds no labels, and fit needs them: ingest files that have a label column.")
-        with store.create(self.to, "model", self.overwrite) as group:  # first, so that a place is refused at once
-            own = self._fit(data, group)
-        return info(self.to) | {"steps": own}
-
-    def _fit(self, data: zarr.Group, group: zarr.Group) -> list[dict[str, Any]]:
-        """Fit, write, and say what this step's parts took."""
-        model = AsKLSClassifier(
-            kernel=self._kernel(),
-            gamma=self.gamma,
-            n_landmarks=self.landmarks,
-            landmarks=self.sampling,
-            cv=self.folds,
-            merge=self.merge,
-            scoring=self.scoring,
-            ridge=self.ridge,
-            damping=self.damping,
-            max_scored_rows=self.max_scored_rows,
-            memory=self.memory,
-            random_state=self.seed,
-        ).fit(store.array(data, "X"), store.array(data, "y"))
-        model_store.write(model, group)
-        about, recipe = store.about(data), self.recipe()
-        store.describe(
-            group,
-            # With the recipe, since the merger and the scores on held-out rows depend on it too.
-            fingerprint=store.fingerprint(store.about(group)["fingerprint"], json.dumps(recipe, sort_keys=True)),
-            recipe=recipe,
-            data=_provenance(self.data, data),
-            feature_names=about.get("feature_names"),
-            steps=[*about.get("steps", []), *model.steps_],
-        )
-        if "encoder" in data:
-            Encoder.load(store.subgroup(data, "encoder")).save(group.create_group("encoder"))
-        return model.steps_
-
-    def _kernel(self) -> kernels.Kernel | None:
-        if self.kernel in ("sne", "rbf", "laplacian"):
-            if self.bandwidth is None and self.kernel == "sne" and self.normaliser == "landmarks":
-                return None  # the estimator's own: SNE with a bandwidth from the landmarks
-            if self.bandwidth is None:
-                raise InputError(f"The {self.kernel} kernel needs a bandwidth: give --bandwidth.")
-        made: dict[str, Callable[[], kernels.Kernel]] = {
-            "sne": lambda: kernels.SNE(self.bandwidth or 0.0, self.normaliser),
-            "student-t": lambda: kernels.StudentT(self.normaliser),
-            "rbf": lambda: kernels.RBF(self.bandwidth or 0.0),
-            "laplacian": lambda: kernels.Laplacian(self.bandwidth or 0.0),
-            "linear": kernels.Linear,
-            "polynomial": lambda: kernels.Polynomial(self.degree),
-        }
-        return made[self.kernel]()
 
 
 class Predict(Storing):
@@ -189,7 +66,7 @@ class Predict(Storing):
                 fingerprint=fingerprint,
                 model_fingerprint=store.about(model)["fingerprint"],
                 data_fingerprint=about["fingerprint"],
-                classes=store.about(model)["classes"],
+                **{key: store.about(model).get(key) for key in ("task", "classes", "label_names")},
                 rejected=about.get("rejected"),
                 files=about.get("files"),
                 steps=steps,
@@ -280,7 +157,8 @@ def info(path: Path) -> dict[str, Any]:
     return {"path": str(path), "bytes": store.stored_bytes(path), "arrays": arrays} | facts
 
 
-def _provenance(path: Path, data: zarr.Group) -> dict[str, Any]:
+def provenance(path: Path, data: zarr.Group) -> dict[str, Any]:
+    """What a model keeps of the dataset it was fitted on."""
     about = store.about(data)
     kept = ("fingerprint", "encoder_fingerprint", "format", "n_rows", "files", "label_counts", "rejected")
     found = {key: about[key] for key in kept if key in about}
@@ -289,22 +167,19 @@ def _provenance(path: Path, data: zarr.Group) -> dict[str, Any]:
     return {"path": os.fspath(path)} | found
 
 
-def _encoder(path: Path) -> Encoder:
-    group = store.open_store(path)
-    if "encoder" not in group:
-        raise InputError(f"{path} has no encoder: give a dataset or model store that was made from raw files.")
-    return Encoder.load(store.subgroup(group, "encoder"))
-
-
 def _check_features(model_path: Path, model: zarr.Group, data_path: str, data: zarr.Group) -> None:
     """Refuse rows whose features are not those of the model's training rows."""
     expected = store.about(model).get("data", {}).get("encoder_fingerprint")
     found = store.about(data).get("encoder_fingerprint")
     if expected != found:
-        raise InputError(
-            f"{data_path} was not encoded with the encoder of {model_path}: ingest it with --encoder {model_path}, or "
-            "give predict the raw files."
-        )
+        advice = {
+            "graph": "it is another graph, or its nodes are numbered otherwise: ingest it from the same edges",
+            "samples": "it holds other items: ingest it from the same samples",
+            "table": "it has other columns: ingest it with the features of the training table",
+        }
+        otherwise = f"ingest it with --encoder {model_path}, or give predict the raw files"
+        made_of = store.about(model).get("data", {}).get("format")
+        raise InputError(f"{data_path} was not made as the data of {model_path}: {advice.get(made_of, otherwise)}.")
     width, wanted = store.array(data, "X").shape[1], store.about(model)["n_features"]
     if width != wanted:
         raise InputError(
@@ -315,10 +190,10 @@ def _check_features(model_path: Path, model: zarr.Group, data_path: str, data: z
 def _input_fingerprint(path: str) -> Any:
     if Path(path).is_dir():
         return store.about(store.open_store(path, "dataset"))["fingerprint"]
-    return _file_facts(path)
+    return file_facts(path)
 
 
-def _file_facts(path: str) -> list[Any]:
+def file_facts(path: str) -> list[Any]:
     """What tells a changed raw file without reading it; its name has no secrets."""
     found = find(path)
     return [Path(found.name).name, found.size, found.modified]

@@ -1,20 +1,85 @@
-"""A list of steps: read from plain values, run in order, skipped when complete."""
+"""A list of steps: read from a TOML file, run in order, skipped when complete."""
 
 import json
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from ask_dask.errors import AskDaskError, StoreError
-from ask_dask.steps.each import Fit, Ingest, Predict, Report, Score
+from ask_dask.errors import AskDaskError, InputError, StoreError
+from ask_dask.steps.each import Predict, Report, Score
+from ask_dask.steps.fit import Fit
+from ask_dask.steps.ingest import AnyIngest
 from ask_dask.steps.options import PATHS, Step
 
-AnyStep = Annotated[Ingest | Fit | Predict | Score | Report, Field(discriminator="do")]
+AnyStep = Annotated[AnyIngest | Fit | Predict | Score | Report, Field(discriminator="do")]
+"""A step by its `do`, and an ingest step by its `format` too."""
 
 
-TITLES = tuple(step.title for step in (Ingest, Fit, Predict, Score, Report))
+TITLES = ("ingest", "fit", "predict", "score", "report")
+
+
+class _Job(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    step: Annotated[list[dict[str, Any]], Field(min_length=1)]
+
+
+def read_job(path: Path) -> list[Step]:
+    """The steps of a TOML file, checked; relative paths are taken from the file's folder.
+
+    Raises
+    ------
+    InputError
+        No such file, not TOML, or a step with a wrong or missing option: names the step and the option.
+    """
+    try:
+        found = _Job(**tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path} cannot be read as TOML: {error}.") from error
+    except ValidationError as error:
+        raise InputError(f"{path}: {complaint(error)}.") from error
+    adapter: TypeAdapter[Any] = TypeAdapter(AnyStep)
+    made = []
+    for number, values in enumerate(found.step, 1):
+        try:
+            made.append(placed(adapter.validate_python(values), path.parent))
+        except ValidationError as error:
+            raise InputError(f"{path}, step {number} ({values.get('do', 'no do')}): {complaint(error)}.") from error
+    return made
+
+
+def complaint(error: ValidationError, prefix: str = "") -> str:
+    """The first complaint of pydantic, with the option it is about."""
+    found = error.errors()[0]
+    if found["type"].startswith("union_tag"):
+        return _wrong_kind(found)
+    option = _option(found["loc"])
+    option = prefix + (option.replace("_", "-") if prefix else option)
+    if found["type"] == "extra_forbidden":
+        return f"{option}: there is no such option here"
+    if found["type"] == "missing":
+        return f"{option} is missing"
+    said = found["msg"].removeprefix("Value error, ")
+    return f"{option}: {said[:1].lower()}{said[1:]} (given {found['input']!r})"
+
+
+def _wrong_kind(found: Any) -> str:
+    """That `do`, or an ingest step's `format`, is missing or unknown."""
+    option = found["ctx"]["discriminator"].strip("'")
+    if found["type"] == "union_tag_not_found":
+        return f"{option} is missing"
+    known = found["ctx"]["expected_tags"].replace("'", "")
+    return f"{option}: is one of {known} (given {found['input'][option]!r})"
+
+
+def _option(place: tuple[Any, ...]) -> str:
+    """The option at a place in a step: what comes after the tags of the step's kind."""
+    tags = 2 if place[:1] == ("ingest",) else 1 if place[:1] in {(title,) for title in TITLES} else 0
+    return next((str(part) for part in place[tags:] if isinstance(part, str)), "do")
 
 
 def run_job(steps: list[Step], overwrite: bool, say: Callable[[str], None]) -> list[dict[str, Any]]:

@@ -37,7 +37,7 @@ Overwrite = Annotated[bool, Parameter(negative=""), Field(description="Replace w
 Seed = Annotated[int, Field(ge=0, lt=2**32, description="Seed of everything random in this step.")]
 
 
-PATHS = ("to", "data", "model", "predictions", "encoder", "files")
+PATHS = ("to", "data", "model", "predictions", "encoder", "files", "labels", "nodes", "matrix")
 
 
 class Step(BaseModel):
@@ -64,12 +64,17 @@ class Step(BaseModel):
         raise NotImplementedError
 
 
-class Storing(Step):
-    """A step whose output is a store."""
+class Placing(BaseModel):
+    """Where a store goes, and what making it may take."""
 
+    model_config = ConfigDict(extra="forbid")
     to: Annotated[Path, Field(description="The store to make.")]
     overwrite: Overwrite = False
     memory: Memory = None
+
+
+class Storing(Placing, Step):
+    """A step whose output is a store."""
 
     def made(self) -> dict[str, Any] | None:
         return store.about(store.open_store(self.to)).get("recipe", {}) if self.to.exists() else None

@@ -8,14 +8,14 @@ import numpy as np
 import zarr
 
 from ask_dask import blocks, budget, compute, store
-from ask_dask.estimators import AsKLSClassifier
+from ask_dask.estimators.base import AsKLS
 
 
-def write_predictions(model: AsKLSClassifier, data: zarr.Group, group: zarr.Group, memory: int | None = None) -> str:
+def write_predictions(model: AsKLS, data: zarr.Group, group: zarr.Group, memory: int | None = None) -> str:
     """Predict every row of a dataset store into a predictions store, one task per shard; its fingerprint.
 
-    Arrays: f_source, f_target, score (N, q) float32, probability (N, n_classes) float32, row_id (N,), and file, line
-    and y where the data have them.
+    Arrays: f_source, f_target and score (N, q), probability (N, n_classes) unless values are regressed, float32; row_id
+    (N,), and file, line and y where the data have them.
 
     Raises
     ------
@@ -23,12 +23,14 @@ def write_predictions(model: AsKLSClassifier, data: zarr.Group, group: zarr.Grou
         Prediction takes more than `memory` bytes; names the number of workers that fits.
     """
     X = store.array(data, "X")
-    n, q, n_classes = X.shape[0], model.n_outputs_, len(model.classes_)
+    n, q = X.shape[0], model.n_outputs_
+    n_classes = 0 if model.task_ == "regression" else len(model.classes_)
     plan = partial(
         budget.predict_plan,
         shard=min(n, (X.shards or X.chunks)[0]),
         row_bytes=X.shape[1] * X.dtype.itemsize,
-        n_landmarks=len(model.row_points_),
+        n_landmarks=model.placed_.row_points.shape[0],
+        n_outputs=q,
         n_classes=n_classes,
     )
     budget.check(plan, compute.workers(), memory or compute.machine_memory(), "workers")
@@ -37,9 +39,10 @@ def write_predictions(model: AsKLSClassifier, data: zarr.Group, group: zarr.Grou
     shapes: dict[str, tuple[tuple[int, ...], Any]] = {
         name: ((n, q), np.float32) for name in ("f_source", "f_target", "score")
     }
-    shapes["probability"] = ((n, n_classes), np.float32)
+    if n_classes:
+        shapes["probability"] = ((n, n_classes), np.float32)
     shapes["row_id"] = ((n,), np.int64 if ids is None else ids.dtype)
-    shapes |= {name: ((n,), found.dtype) for name, found in copied.items()}
+    shapes |= {name: (found.shape, found.dtype) for name, found in copied.items()}
     out = store.create_aligned(group, shapes, like=X)
     task = dask.delayed(_predict_shard, pure=False)
     shared = dask.delayed((model, out, copied, ids), traverse=False, pure=False)
@@ -55,7 +58,8 @@ def _predict_shard(shared: tuple[Any, ...], X: zarr.Array, start: int, stop: int
     f = model.block_discriminants(block)
     q = f.shape[1] // 2
     values = {"f_source": f[:, :q], "f_target": f[:, q:], "score": model.merged_(f)}
-    values["probability"] = model.merger_.probability(f)
+    if "probability" in out:
+        values["probability"] = model.merger_.probability(f)
     values["row_id"] = np.arange(start, stop) if ids is None else store.read(ids, start, stop)
     values |= {name: store.read(found, start, stop) for name, found in copied.items()}
     for name, value in values.items():

@@ -108,7 +108,8 @@ def moment_seconds(X, y: np.ndarray, folds: np.ndarray, kernel: Kernel) -> float
     """Seconds from zarr to the moments of every fold."""
     points = blocks.take_rows(X, np.arange(M))
     at = kernel.at(points, points, X.shape[0])
-    return timed(lambda: moments.gather(X, y, 1, folds, FOLDS, at, points[:256]))
+    rows = Outputs("classification", y, np.arange(2)).rows(folds, None)
+    return timed(lambda: moments.gather(X, rows, FOLDS, at, points[:256]))
 
 
 def scikit_learn_seconds(X: np.ndarray, y: np.ndarray) -> float:

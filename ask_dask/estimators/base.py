@@ -1,0 +1,241 @@
+"""What the AsK-LS estimators share: the fit, the two discriminants, and what became of the system."""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ask_dask import blocks, compute, score
+from ask_dask.errors import ResonanceWarning
+from ask_dask.estimators import selection
+from ask_dask.estimators.inputs import (
+    check_folds,
+    check_gammas,
+    check_parameters,
+    check_rows,
+    check_weights,
+    choose_landmarks,
+)
+from ask_dask.estimators.merge import STACKED, combine
+from ask_dask.estimators.on_landmarks import OnLandmarks
+from ask_dask.estimators.outputs import Outputs, Task
+from ask_dask.estimators.plan import check_memory, exact_engine, is_exact
+from ask_dask.estimators.problem import Fitted, Placed, Problem
+from ask_dask.estimators.reference import landmark_error
+from ask_dask.kernels import SNE, Kernel, Symmetrised
+from ask_dask.solve import resonance
+
+ASYMMETRY_ROWS = 1000
+"""Landmarks between which the asymmetry of the kernel is measured."""
+
+
+class AsKLS(BaseEstimator):
+    """The parameters and the fit that the classifier and the regressor share."""
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        gamma: float | Sequence[float] = (1.0, 10.0, 100.0, 1000.0),
+        n_landmarks: Any = "auto",
+        *,
+        cv: Any = 5,
+        merge: str = "stack",
+        scoring: str | None = None,
+        symmetrise: str | None = None,
+        solver: str = "direct",
+        ridge: float = 0.0,
+        damping: float = 0.0,
+        landmarks: Any = "uniform",
+        max_scored_rows: int = 1_000_000,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        preconditioner: Any = "auto",
+        checkpoint: str | Path | None = None,
+        compare_exact: bool = False,
+        memory: str | int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_landmarks = n_landmarks
+        self.cv = cv
+        self.merge = merge
+        self.scoring = scoring
+        self.symmetrise = symmetrise
+        self.solver = solver
+        self.ridge = ridge
+        self.damping = damping
+        self.landmarks = landmarks
+        self.max_scored_rows = max_scored_rows
+        self.tol = tol
+        self.max_iter = max_iter
+        self.preconditioner = preconditioner
+        self.checkpoint = checkpoint
+        self.compare_exact = compare_exact
+        self.memory = memory
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.multi_output = True
+        return tags
+
+    @abstractmethod
+    def _check_y(self, y: Any, n_rows: int) -> Outputs:
+        """The labels as outputs; sets what the estimator keeps of them."""
+
+    def _class_weights(self, y: Any) -> np.ndarray | None:
+        """(N,) weights of the rows by their class."""
+        return None
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        X = check_rows(self, X, reset=True)
+        outputs = self._check_y(y, X.shape[0])
+        self.task_: Task = outputs.task
+        self.n_outputs_ = outputs.q
+        gammas = check_gammas(self.gamma)
+        self.scoring_ = self.scoring or score.OF_TASK[outputs.task][0]
+        check_parameters(self, outputs.task, gammas)
+        self.seed_ = _seed(self.random_state)
+        folds, n_folds = check_folds(self.cv, X.shape[0], outputs.codes, self.seed_)
+        weights = check_weights(sample_weight, self._class_weights(y), X.shape[0])
+        rows, columns, counts = choose_landmarks(
+            self.landmarks, self.n_landmarks, X.shape[0], outputs.codes, self.seed_
+        )
+        n_folds = 0 if self.cv is None else n_folds
+        check_memory(self, X, outputs, counts[-1], n_folds, len(gammas))
+        self.steps_: list[dict[str, Any]] = []
+        with compute.measured(self.steps_, "landmarks"):
+            X, placed = self._place(X, rows, columns)
+        scored = selection.sampled_rows(X.shape[0], self.max_scored_rows, self.seed_)
+        problem = Problem(
+            X,
+            placed,
+            outputs,
+            weights,
+            folds,
+            n_folds,
+            gammas,
+            self.damping,
+            self.ridge,
+            self.seed_,
+            scored,
+            self.steps_,
+        )
+        engine = exact_engine(self, problem) if is_exact(self) else OnLandmarks(problem, counts)
+        chosen = self._select(engine, problem) if n_folds else 0
+        self._keep(engine.fitted(chosen), placed, *engine.pairs[chosen], rows, columns)
+        if self.compare_exact:
+            self.landmark_error_ = landmark_error(self, problem, engine)
+        engine.finished()
+        return self
+
+    def _place(self, X: Any, rows: np.ndarray, columns: np.ndarray) -> tuple[Any, Placed]:
+        """The kernel at the landmarks; of an exact fit X is then in memory, since every row is one."""
+        row_points = blocks.take_rows(X, rows)
+        column_points = row_points if columns is rows else blocks.take_rows(X, columns)
+        blocks.require_finite(row_points, rows)
+        kernel = self.kernel if self.kernel is not None else _default_kernel(row_points)
+        kernel = Symmetrised(kernel, self.symmetrise) if self.symmetrise else kernel  # type: ignore[arg-type]
+        X = row_points if is_exact(self) else X
+        return X, Placed.of(kernel, X, row_points, column_points)
+
+    def _select(self, engine: Any, problem: Problem) -> int:
+        """Score every pair on held-out rows, choose one and fit its merger."""
+        held_out = engine.held_out()
+        with compute.measured(self.steps_, "choose"):
+            outputs, weights, folds = problem.outputs, problem.weights, problem.folds
+            metrics = selection.evaluate(held_out, outputs, weights, folds, problem.n_folds, self.merge)
+            self.cv_results_ = selection.cv_results(engine.pairs, metrics, self.scoring_)
+            chosen = int(np.argmin(self.cv_results_["rank_test_score"]))
+            self.merger_ = selection.fit_merger(held_out, outputs, weights, chosen, self.merge)
+            fitted = selection.cross_fitted(held_out, outputs, weights, folds, chosen, self.merge)
+            self.held_out_ = outputs.summary(held_out.rows, *fitted)
+        return chosen
+
+    def _keep(
+        self, fitted: Fitted, placed: Placed, n: int, gamma: float, rows: np.ndarray, columns: np.ndarray
+    ) -> None:
+        self.n_landmarks_, self.gamma_ = n, gamma
+        self.row_landmarks_, self.column_landmarks_ = rows[:n], columns[:n]
+        self._bind(placed)
+        self.singular_values_, self.solver_ = fitted.singular_values, fitted.solver
+        self.n_iter_ = fitted.solver.get("iterations", 1)
+        mean = fitted.fold_mean if self.merge in STACKED else None
+        self.solution_ = mean or fitted.everything
+        self.asymmetry_ = self._asymmetry(placed)
+        condition = fitted.everything.condition_number
+        self.resonance_ = resonance(self.singular_values_, gamma, self.damping, condition, self.ridge)
+        if self.resonance_.warning:
+            warnings.warn(self.resonance_.warning, ResonanceWarning, stacklevel=4)
+
+    def _asymmetry(self, placed: Placed) -> float | None:
+        if placed.column_points is not placed.row_points:
+            return None
+        some = slice(0, min(ASYMMETRY_ROWS, placed.row_points.shape[0]))
+        return 0.0 if placed.kernel.symmetric else blocks.relative_asymmetry(placed.at.tile(some, some))
+
+    def _bind(self, placed: Placed) -> None:
+        self.placed_, self.kernel_ = placed, placed.kernel
+        self._at = placed.at.prefix(self.n_landmarks_)
+
+    def discriminants(self, X: Any) -> Any:
+        """f_s and f_t side by side, (N, 2 q); numpy for arrays in memory, a lazy dask array for dask and zarr."""
+        check_is_fitted(self)
+        X = check_rows(self, X)
+        return blocks.map_rows(X, self.block_discriminants, 2 * self.n_outputs_, "predictions")
+
+    def block_discriminants(self, block: Any) -> np.ndarray:
+        """f_s and f_t (n, 2 q) of a block of rows in memory, in this thread: for tasks that read rows themselves."""
+        s = self.solution_
+        return blocks.discriminants(block, self._at, s.source, s.target, s.intercepts)
+
+    def decision_source(self, X: Any) -> Any:
+        """f_s(x) = k(x, Z_J) c + b_1: (N,) for one output, else (N, q)."""
+        return self._columns(self.discriminants(X), lambda f: combine("source", f))
+
+    def decision_target(self, X: Any) -> Any:
+        """f_t(x) = k(X_I, x)' a + b_2: (N,) for one output, else (N, q)."""
+        return self._columns(self.discriminants(X), lambda f: combine("target", f))
+
+    def merged_(self, f: np.ndarray) -> np.ndarray:
+        """The merged score (n, q) of discriminants (n, 2 q)."""
+        return self.merger_.score(f) if self.merge in STACKED else combine(self.merge, f)
+
+    def _columns(self, f: Any, function: Callable) -> Any:
+        if self.n_outputs_ > 1:
+            return map_columns(f, function, self.n_outputs_)
+        return map_columns(f, lambda block: function(block)[:, 0], None)
+
+    def save(self, path: str | Path, overwrite: bool = False, **facts: Any) -> None:
+        """Write a model store; `ask_dask.load` reads it. Facts (JSON values) are kept in its attributes."""
+        from ask_dask.estimators.model_store import save
+
+        save(self, path, overwrite, facts)
+
+
+def map_columns(f: Any, function: Callable, n_columns: int | None, dtype: Any = None) -> Any:
+    """`function` of each row of f, to (N,) when n_columns is None; lazily where f is a dask array."""
+    dtype = dtype or f.dtype
+    if isinstance(f, np.ndarray):
+        return function(f).astype(dtype, copy=False)
+    more = {"drop_axis": 1} if n_columns is None else {"chunks": (f.chunks[0], (n_columns,))}
+    return f.map_blocks(lambda block: function(block).astype(dtype, copy=False), dtype=dtype, **more)
+
+
+def _default_kernel(points: Any) -> Kernel:
+    dense = points.toarray() if hasattr(points, "toarray") else points
+    return SNE(bandwidth=float(np.sqrt(2 * dense.var(0, dtype=np.float64).sum())) or 1.0)
+
+
+def _seed(random_state: Any) -> int:
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31))

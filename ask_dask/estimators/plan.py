@@ -1,0 +1,103 @@
+"""Which way a fit is solved, and whether its plan fits the memory."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from dask.utils import parse_bytes
+
+from ask_dask import budget, compute, store
+from ask_dask.errors import InputError
+from ask_dask.estimators.exact import Dense, Iterative
+from ask_dask.estimators.inputs import is_lazy
+from ask_dask.estimators.outputs import Outputs
+from ask_dask.estimators.problem import Problem
+from ask_dask.solve import Checkpoint
+
+MOST_PRECONDITIONER = 500
+"""Landmarks of the preconditioner, unless the user or the budget says otherwise."""
+
+
+def is_exact(estimator: Any) -> bool:
+    """Whether the whole kernel matrix is solved; a ridge lives in the landmarks' features, all of them if need be."""
+    return estimator.n_landmarks is None and not estimator.ridge and isinstance(estimator.landmarks, str)
+
+
+def limit(memory: str | int | None) -> int:
+    """The budget in bytes."""
+    given = memory if memory is not None else compute.machine_memory()
+    try:
+        return int(parse_bytes(given))
+    except (ValueError, TypeError) as error:
+        raise InputError(f"memory={given!r} is not a size: write it as '2GiB' or a number of bytes.") from error
+
+
+def check_memory(estimator: Any, X: Any, outputs: Outputs, n_landmarks: int, n_folds: int, n_gammas: int) -> None:
+    """Raise BudgetError when the plan of a fit does not fit; the message names a size that does."""
+    bytes_, itemsize = limit(estimator.memory), np.dtype(X.dtype).itemsize
+    if is_exact(estimator) and estimator.solver == "minres":
+        budget.check(_minres_plan(X.shape, itemsize, outputs, n_folds, n_gammas), _wanted(estimator), bytes_,
+                     "preconditioner")  # fmt: skip
+        return
+    if is_exact(estimator):
+        budget.check(_dense_plan(outputs, n_folds, n_gammas), X.shape[0], bytes_, "rows",
+                     "or solver='minres', or landmarks")  # fmt: skip
+        return
+    plan = partial(
+        budget.moments_plan,
+        n_rows=X.shape[0],
+        n_folds=max(1, n_folds),
+        n_outputs=outputs.q,
+        row_bytes=X.shape[1] * itemsize,
+        itemsize=itemsize,
+        workers=compute.workers(),
+        symmetric=bool(estimator.symmetrise) or (estimator.kernel is not None and estimator.kernel.symmetric),
+    )
+    budget.check(plan, n_landmarks, bytes_, "n_landmarks")
+    if estimator.kernel is not None and estimator.kernel.needs_targets and is_lazy(X):
+        budget.check(lambda n: budget.Plan({"all targets": n * X.shape[1] * itemsize}), X.shape[0], bytes_, "rows")
+
+
+def _dense_plan(outputs: Outputs, n_folds: int, n_gammas: int) -> Any:
+    return partial(
+        budget.dense_plan, n_folds=n_folds, n_gammas=n_gammas, n_outputs=outputs.q, workers=compute.workers()
+    )
+
+
+def _minres_plan(shape: tuple[int, int], itemsize: int, outputs: Outputs, n_folds: int, n_gammas: int) -> Any:
+    return partial(
+        budget.minres_plan, n_rows=shape[0], n_folds=n_folds, n_gammas=n_gammas, n_outputs=outputs.q,
+        row_bytes=shape[1] * itemsize, workers=compute.workers(),
+    )  # fmt: skip
+
+
+def _wanted(estimator: Any) -> int:
+    """Landmarks of the preconditioner that must fit; "auto" is content with none."""
+    return 0 if estimator.preconditioner == "auto" else int(estimator.preconditioner)
+
+
+def exact_engine(estimator: Any, problem: Problem) -> Dense | Iterative:
+    """The exact solution as the estimator's parameters ask for it."""
+    if estimator.solver == "direct":
+        return Dense(problem)
+    return iterative(problem, estimator, checkpoint=_checkpoint(estimator, problem))
+
+
+def iterative(problem: Problem, estimator: Any, checkpoint: Checkpoint | None = None) -> Iterative:
+    """By minres, with as many landmarks to precondition as are asked for or fit."""
+    X, n = problem.X, len(problem.folds)
+    landmarks = _wanted(estimator)
+    if estimator.preconditioner == "auto":
+        plan = _minres_plan(X.shape, X.dtype.itemsize, problem.outputs, problem.n_folds, len(problem.gammas))
+        bytes_ = limit(estimator.memory)
+        sizes = range(min(MOST_PRECONDITIONER, n // 2), 0, -50)
+        landmarks = next((m for m in sizes if plan(m).total <= bytes_), 0)
+    return Iterative(problem, min(landmarks, n), estimator.tol, estimator.max_iter, checkpoint)
+
+
+def _checkpoint(estimator: Any, problem: Problem) -> Checkpoint | None:
+    if estimator.checkpoint is None:
+        return None
+    points, y = (part.tocsr().data if hasattr(part, "tocsr") else part for part in (problem.X, problem.outputs.y))
+    parts = (points, y, problem.folds, problem.weights.fit, problem.placed.kernel, problem.gammas, problem.damping)
+    return Checkpoint(estimator.checkpoint, store.fingerprint(*parts))

@@ -1,0 +1,56 @@
+"""What landmarks cost: the error of f at every landmark count, against the exact solution."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ask_dask import blocks, budget, compute, landmarks
+from ask_dask.estimators.exact import Dense, Iterative
+from ask_dask.estimators.plan import iterative, limit
+from ask_dask.estimators.problem import Placed, Problem
+from ask_dask.solve import Solution
+
+ROWS = 2000
+"""Rows, drawn uniformly, on which f is compared."""
+
+
+def landmark_error(estimator: Any, problem: Problem, engine: Any) -> dict[str, Any]:
+    """Relative root mean square error of f_s and f_t for each landmark count at the estimator's gamma.
+
+    The reference is the exact solution with all rows: by decomposition if that fits the memory, else by minres.
+    """
+    X, n, gamma = problem.X, problem.X.shape[0], estimator.gamma_
+    with compute.measured(problem.steps, "exact solution"):
+        points = blocks.take_rows(X, np.arange(n))
+        placed = Placed.of(problem.placed.kernel, points, points, points)
+        whole = replace(problem, X=points, placed=placed, n_folds=0, gammas=(gamma,))
+        exact = _solved(whole, estimator)
+        reference = exact.fitted(0)
+        some = points[np.sort(landmarks.uniform(n, min(ROWS, n), problem.seed))]
+        expected = _f(some, placed, n, reference.everything)
+        found = engine.on_all_rows(gamma)
+        errors = [_relative(_f(some, problem.placed, count, s) - expected, expected) for count, s in found.items()]
+    return {
+        "reference": f"exact, {reference.solver['name']}",
+        "n_landmarks": list(found),
+        "source": [source for source, _ in errors],
+        "target": [target for _, target in errors],
+        "n": some.shape[0],
+    }
+
+
+def _solved(problem: Problem, estimator: Any) -> Dense | Iterative:
+    n, q = len(problem.folds), problem.outputs.q
+    plan = budget.dense_plan(n, 0, 1, q, compute.workers())
+    return Dense(problem) if plan.total <= limit(estimator.memory) else iterative(problem, estimator)
+
+
+def _f(points: Any, placed: Placed, n: int, s: Solution) -> np.ndarray:
+    return blocks.discriminants(points, placed.at.prefix(n), s.source, s.target, s.intercepts)
+
+
+def _relative(error: np.ndarray, expected: np.ndarray) -> tuple[float, float]:
+    halves = zip(np.split(error, 2, axis=1), np.split(expected, 2, axis=1), strict=True)
+    source, target = (float(np.linalg.norm(e) / np.linalg.norm(f)) for e, f in halves)
+    return source, target

@@ -1,0 +1,149 @@
+"""A table in a file, text with a header or Parquet: its columns by name, read a piece at a time."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from fsspec.core import url_to_fs
+
+from ask_dask import store
+from ask_dask.errors import InputError
+from ask_dask.ingest.cells import Cells, to_numbers
+from ask_dask.ingest.files import RawFile, find, mask, read_head
+from ask_dask.ingest.separated import Reader, Rule
+
+RULE = Rule("give each row as many cells as the header has names", delimiters="\t,;", comments=b"", quotes=True)
+
+BATCH_ROWS = 1 << 16
+
+
+class Sheet(Protocol):
+    """A table in a file.
+
+    Attributes
+    ----------
+    file : RawFile
+    names : tuple of str
+        Of its columns.
+    """
+
+    file: RawFile
+    names: tuple[str, ...]
+
+    def read(self, names: Sequence[str]) -> Iterator[Cells]:
+        """Its rows, in order; these columns, in this order."""
+
+    def about(self) -> dict[str, Any]:
+        """What a store keeps of the file, once it was read."""
+
+
+class TextSheet:
+    """Text with a header."""
+
+    def __init__(self, file: RawFile) -> None:
+        self.file = file
+        lines = read_head(file).removeprefix(b"\xef\xbb\xbf").splitlines()
+        header = next((line for line in lines if line.strip()), b"").decode("utf-8", "replace")
+        self.names = tuple(RULE.split(header))
+        self._reader = Reader(file, RULE)
+
+    def read(self, names: Sequence[str]) -> Iterator[Cells]:
+        """Its rows, in order; these columns, in this order."""
+        self._reader = Reader(self.file, RULE)
+        for number, cells in enumerate(self._reader.read([self.names.index(name) for name in names])):
+            yield cells.rows(0 if number else 1)
+
+    def about(self) -> dict[str, Any]:
+        """What a store keeps of the file, once it was read."""
+        about = self._reader.about()
+        return about | {"rows": about["rows"] - 1}
+
+
+class ParquetSheet:
+    """A Parquet file."""
+
+    def __init__(self, file: RawFile) -> None:
+        self.file = file
+        with self._opened() as parquet:
+            self.names = tuple(parquet.schema_arrow.names)
+            self._rows = parquet.metadata.num_rows
+            self._types = {field.name: field.type for field in parquet.schema_arrow}
+            self._fingerprint = store.fingerprint(parquet.schema_arrow.to_string(), parquet.metadata.to_dict())
+
+    def read(self, names: Sequence[str]) -> Iterator[Cells]:
+        """Its rows, in order; these columns, in this order."""
+        self._check_types(names)
+        first = 1
+        with self._opened() as parquet:
+            for batch in parquet.iter_batches(BATCH_ROWS, columns=list(names)):
+                columns = tuple(_plain(batch.column(name)) for name in names)
+                yield Cells(self.file.name, columns, np.arange(first, first + len(batch)), "row")
+                first += len(batch)
+
+    def about(self) -> dict[str, Any]:
+        """What a store keeps of the file."""
+        return {
+            "path": self.file.name,
+            "bytes": self.file.size,
+            "modified": self.file.modified,
+            "rows": self._rows,
+            "fingerprint": self._fingerprint,
+        }
+
+    def _check_types(self, names: Sequence[str]) -> None:
+        for name in names:
+            if not _is_plain(self._types[name]):
+                what = f"column {name!r} holds {self._types[name]}, neither numbers nor text"
+                raise InputError(f"{self.file.name}: {what}; leave it out with --drop.")
+
+    @contextmanager
+    def _opened(self) -> Iterator[pq.ParquetFile]:
+        fs, path = url_to_fs(self.file.url)
+        try:
+            with fs.open(path, "rb") as raw, pq.ParquetFile(raw) as parquet:
+                yield parquet
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{self.file.name} cannot be read as Parquet: {mask(str(error))}.") from error
+
+
+def open_sheet(url: str) -> Sheet:
+    """The table in a file: Parquet where its name ends in .parquet or .pq, else text.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, two columns have one name, a column has none, or the names are numbers, so no header.
+    """
+    file = find(url)
+    parquet = file.name.partition("?")[0].endswith((".parquet", ".pq"))
+    sheet: Sheet = ParquetSheet(file) if parquet else TextSheet(file)
+    numbered = sheet.names != tuple(str(i) for i in range(len(sheet.names)))  # that much a data frame writes
+    if numbered and not np.isnan(to_numbers(pa.array(sheet.names))).any():
+        raise InputError(f"{file.name} has numbers where the names of its columns should be: give it a header.")
+    for name in sheet.names:
+        if not name:
+            raise InputError(f"{file.name}: column {sheet.names.index(name) + 1} has no name; name it in the header.")
+        if sheet.names.count(name) > 1:
+            raise InputError(f"{file.name} has two columns {name!r}: give each its own name in the header.")
+    return sheet
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _is_plain(kind.value_type)
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return number or pa.types.is_boolean(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Text as text, bool as 0 and 1, decimals as float64."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_large_string(column.type):
+        return column.cast(pa.string())
+    if pa.types.is_boolean(column.type):
+        return column.cast(pa.int8())
+    return column.cast(pa.float64()) if pa.types.is_decimal(column.type) else column

@@ -1,0 +1,292 @@
+"""AsK-LS exactly, out of core: MINRES on kernel tiles, for all training sets, gammas and outputs at once.
+
+The system is that of `dense`, M = [t I, K; K', t I] with t = 1/gamma, of sqrt(w) K sqrt(w) on the complement of
+sqrt(w); a training set is a set of weights, 0 for what is held out. Every iteration evaluates each tile of K once, for
+all systems. The preconditioner is the absolute value of M for the Nystrom approximation of K, whose eigenvalues are
+known: |t +- sigma_i| on its singular vectors and t elsewhere. With damping, (M^2 + damping) s = M r is solved as the
+indefinite system [d I, M; M, -d I] [u; s] = [r; 0], d = sqrt(damping), whose condition is the root of the normal
+equations'.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ask_dask import compute
+from ask_dask.solve.askls import LandmarkSystem, Solution
+from ask_dask.solve.checkpoint import Checkpoint
+from ask_dask.solve.minres import State, smallest
+from ask_dask.solve.resonance import SINGULAR, condition
+from ask_dask.solve.tiles import Tiles
+
+FLOOR = 0.1
+"""Least eigenvalue of the preconditioner, in units of 1/gamma: K may not be at a resonance where its model is."""
+
+PASSES = 6
+"""Most restarts from the true residual."""
+
+SAFETY = 0.3
+"""What MINRES aims at, in units of the tolerance: its own residual is in the preconditioner's norm."""
+
+
+@dataclass
+class Convergence:
+    """How the iterations went.
+
+    Attributes
+    ----------
+    iterations, evaluations : int
+        MINRES steps, and how often the kernel matrix was evaluated (steps, true residuals, predictions).
+    residuals : list of float
+        Largest relative residual of the systems after each step.
+    relative_residual : float
+        The largest true one at the end, |r - M s| / |r|; of a singular system, of its least-squares part.
+    converged : bool
+    pseudo_inverse : int
+        Systems that are singular and have the pseudo-inverse's solution.
+    seconds : float
+    """
+
+    iterations: int = 0
+    evaluations: int = 0
+    residuals: list[float] = field(default_factory=list)
+    relative_residual: float = np.inf
+    converged: bool = False
+    pseudo_inverse: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Preconditioner:
+    """The Nystrom approximation: C = K[:, J] and R' = K[I, :]' (N, m), and the system of each training set."""
+
+    C: np.ndarray
+    R: np.ndarray
+    systems: Sequence[LandmarkSystem]
+
+
+class IterativeSystem:
+    """The AsK-LS systems of several training sets, gammas and outputs.
+
+    Parameters
+    ----------
+    tiles : Tiles
+    Y : (N, q) array
+    weights : (N, F) array
+        A column for each training set: weights of the squared errors, 0 for rows left out.
+    gammas : sequence of float
+    damping : float
+    preconditioner : Preconditioner, optional
+    seed : int
+        Of the random right-hand side that looks for the nearest resonance of the last training set.
+    """
+
+    def __init__(
+        self,
+        tiles: Tiles,
+        Y: np.ndarray,
+        weights: np.ndarray,
+        gammas: Sequence[float],
+        damping: float = 0.0,
+        preconditioner: Preconditioner | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.tiles, self.Y, self.weights, self.gammas, self.damping = tiles, Y, weights, gammas, damping
+        n, n_sets, q = len(Y), weights.shape[1], Y.shape[1]
+        self.roots = np.sqrt(weights)
+        self.units = self.roots / np.linalg.norm(self.roots, axis=0)
+        self.sets = np.append(np.repeat(np.arange(n_sets), len(gammas) * q), np.full(len(gammas), n_sets - 1))
+        self.t = 1 / np.append(np.tile(np.repeat(gammas, q), n_sets), gammas)
+        outputs = np.tile(Y, (1, n_sets * len(gammas))) * self.roots[:, self.sets[: -len(gammas)]]
+        probes = np.random.default_rng([seed, 2]).standard_normal((2 * n, len(gammas)))
+        self.n_wanted = outputs.shape[1]  # what comes after them only looks for a resonance
+        self.right = self._centred(np.hstack([np.vstack([outputs, outputs]), probes]), np.arange(len(self.sets)))
+        self._system = self._apply
+        self.precondition = _identity if preconditioner is None else self._preconditioned(preconditioner)
+        if damping:
+            self._system, self.precondition = self._damped(self.precondition)
+            self.right = np.vstack([self.right, np.zeros_like(self.right)])
+
+    def solve(self, tol: float = 1e-8, max_iter: int = 1000, checkpoint: Checkpoint | None = None) -> Convergence:
+        """Solve all systems to a relative residual of `tol`; `solutions` and `discriminants` then have what was found.
+
+        With a checkpoint the iterate is written now and then, and what is there from an interrupted run goes on.
+        """
+        started, found = time.monotonic(), Convergence()
+        self.s = np.zeros_like(self.right)
+        saved = checkpoint.load() if checkpoint else None
+        if saved is not None:
+            self.s, found.residuals = saved["s"], saved["residuals"].tolist()
+        norms = np.linalg.norm(self.right, axis=0)
+        norms[norms == 0] = 1
+        singular = np.zeros(len(self.sets), bool)
+        with compute.progress("minres", _digits(tol), "tenths of a digit") as advance:
+            watch = _Watch(self, found, tol, max_iter, checkpoint, advance)
+            for _ in range(PASSES):
+                residual = self.right - self._system(self.s, np.arange(len(self.sets)))
+                relative = np.linalg.norm(residual, axis=0) / norms
+                open_ = np.flatnonzero((relative > tol) & ~singular)
+                if not (open_ < self.n_wanted).any() or watch.exhausted:
+                    break
+                targets = SAFETY * tol / relative[open_]
+                singular[open_] |= self._pass(residual[:, open_], open_, targets, self.precondition, SINGULAR, watch)
+            singular[self.n_wanted :] = False
+            if singular.any():
+                relative[singular] = self._pseudo_inverse(np.flatnonzero(singular), watch, norms[singular])
+        relative = relative[: self.n_wanted]
+        found.converged, found.relative_residual = bool((relative <= tol).all()), float(relative.max())
+        found.iterations, found.pseudo_inverse = len(found.residuals), int(singular.sum())
+        found.evaluations, found.seconds = self.tiles.evaluations, round(time.monotonic() - started, 3)
+        self.s, self.right = self.s[-2 * len(self.Y) :], self.right[: 2 * len(self.Y)]
+        self._discriminants()
+        return found
+
+    def _pass(self, right, numbers, targets, precondition, flat, watch) -> np.ndarray:
+        """MINRES on some systems, added to their s; which of them are singular. Systems leave as they are solved."""
+        start = self.s[:, numbers].copy()
+        state, live, singular = State.start(right, precondition, numbers), np.arange(len(numbers)), []
+        scale = SAFETY * watch.tol / targets
+        while (numbers[live] < self.n_wanted).any() and not watch.exhausted:
+            state.step(self._system, precondition, numbers[live])
+            solved, stuck = state.residual <= targets[live], state.flatness <= flat
+            self.s[:, numbers[live]] = start[:, live] + state.x
+            watch.stepped(float((state.residual * scale[live])[numbers[live] < self.n_wanted].max()))
+            singular.append(live[stuck & ~solved])
+            state, live = state.keep(~(solved | stuck)), live[~(solved | stuck)]
+        return np.isin(np.arange(len(numbers)), np.concatenate([*singular, np.zeros(0, int)]))
+
+    def _pseudo_inverse(self, numbers: np.ndarray, watch: "_Watch", norms: np.ndarray) -> np.ndarray:
+        """The smallest least-squares solutions of singular systems; a preconditioner would change what is smallest."""
+        self.s[:, numbers] = 0
+        right = self.right[:, numbers]
+        self._pass(right, numbers, np.full(len(numbers), watch.tol * SAFETY), _identity, SINGULAR / 100, watch)
+        residual = right - self._apply(self.s[:, numbers], numbers)
+        self.s[:, numbers] = smallest(self.s[:, numbers], residual)
+        return np.linalg.norm(self._apply(residual, numbers), axis=0) / (norms * self.t[numbers])
+
+    def _apply(self, s: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """M s."""
+        n, root = len(self.Y), self.roots[:, self.sets[numbers]]
+        Kq, Kp = self.tiles.products(root * s[n:], root * s[:n])
+        return self.t[numbers] * s + self._centred(np.vstack([root * Kq, root * Kp]), numbers)
+
+    def _damped(self, precondition):
+        """M and its preconditioner -> those of [d I, M; M, -d I]."""
+        d = np.sqrt(self.damping)
+
+        def split(s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            return s[: len(s) // 2], s[len(s) // 2 :]
+
+        def apply(s: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+            u, x = split(s)
+            Mx, Mu = np.split(self._apply(np.hstack([x, u]), np.tile(numbers, 2)), 2, axis=1)
+            return np.vstack([d * u + Mx, Mu - d * x])
+
+        def both(s: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+            return np.vstack(np.split(precondition(np.hstack(split(s)), np.tile(numbers, 2)), 2, axis=1))
+
+        return apply, both
+
+    def _centred(self, s: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """Both halves on the complement of each system's sqrt(w)."""
+        units = self.units[:, self.sets[numbers]]
+        return np.vstack([half - units * (units * half).sum(0) for half in (s[: len(units)], s[len(units) :])])
+
+    def _preconditioned(self, nystrom: Preconditioner):
+        C, R = nystrom.C, nystrom.R
+        smallest_t = self.t.min()
+        vectors = [
+            system.singular_vectors(max(FLOOR * smallest_t, 1e-6 * system.singular_values[0]))
+            for system in nystrom.systems
+        ]
+
+        def precondition(s: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+            n, root, sets = len(C), self.roots[:, self.sets[numbers]], self.sets[numbers]
+            level = np.hypot(self.t[numbers], np.sqrt(self.damping))
+            left, right = C.T @ (root * s[:n]), R.T @ (root * s[n:])
+            for f in np.unique(sets):
+                here = np.flatnonzero(sets == f)
+                source, target, sigma = vectors[f]
+                own, other = self._absolute(sigma, self.t[numbers[here]], level[here])
+                u, v = source.T @ left[:, here], target.T @ right[:, here]
+                left[:, here], right[:, here] = source @ (own * u + other * v), target @ (other * u + own * v)
+            return s / level + self._centred(np.vstack([root * (C @ left), root * (R @ right)]), numbers)
+
+        return precondition
+
+    def _absolute(self, sigma: np.ndarray, t: np.ndarray, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """|M|^-1 on the singular modes less that of t I: what a vector keeps and what it gives to the other half."""
+        plus, minus = (np.hypot(t + sign * sigma[:, None], np.sqrt(self.damping)) for sign in (1, -1))
+        plus, minus = 1 / plus, 1 / np.maximum(minus, FLOOR * t)
+        return (plus + minus) / 2 - 1 / level, (plus - minus) / 2
+
+    def _discriminants(self) -> None:
+        n, q, root = len(self.Y), self.Y.shape[1], self.roots[:, self.sets]
+        self.target, self.source = root * self.s[:n], root * self.s[n:]
+        Kc, Ka = self.tiles.products(self.source, self.target)
+        Y = np.hstack([np.tile(self.Y, (1, (len(self.sets) - len(self.gammas)) // q)), np.zeros((n, len(self.gammas)))])
+        mean = self.weights[:, self.sets] / self.weights.sum(0)[self.sets]
+        self.intercepts = np.stack([(mean * (Y - Kc)).sum(0), (mean * (Y - Ka)).sum(0)])
+        self.f = np.stack([Kc, Ka]) + self.intercepts[:, None]
+
+    def _columns(self, f: int, g: int) -> slice:
+        q = self.Y.shape[1]
+        return slice((f * len(self.gammas) + g) * q, (f * len(self.gammas) + g + 1) * q)
+
+    def solution(self, f: int, g: int, sigma: np.ndarray) -> Solution:
+        """Of training set f at gamma number g; sigma (r,) are singular values for the condition number."""
+        here = self._columns(f, g)
+        size = condition(sigma, self.gammas[g], self.damping)
+        return Solution(self.source[:, here], self.target[:, here], self.intercepts[:, here], size)
+
+    def discriminants(self, f: int, g: int) -> np.ndarray:
+        """(N, 2 q): f_s then f_t of every row, in or out of training set f, at gamma number g."""
+        return np.hstack(self.f[:, :, self._columns(f, g)])
+
+    def nearest_singular_value(self, g: int) -> float | None:
+        """The singular value of the last training set nearest to 1 / gamma, if one stands out.
+
+        The solution for a random right-hand side, and what is left of it, are dominated by the eigenvectors whose
+        eigenvalues are nearest to 0; from its residual a Rayleigh quotient is told to be near an eigenvalue or not.
+        """
+        number, found = np.array([self.n_wanted + g]), []
+        x, t = self.s[:, number], self.t[self.n_wanted + g]
+        for z in (x, self.right[:, number] - self._apply(x, number)):
+            z = z / (np.linalg.norm(z) or 1)  # noqa: PLW2901
+            Mz = self._apply(z, number)
+            mu = float((z * Mz).sum())
+            if np.linalg.norm(Mz - mu * z) <= 0.1 * max(abs(mu), 100 * SINGULAR * t) and abs(mu) < t:
+                found.append(mu)
+        return t - min(found, key=abs) if found else None
+
+
+class _Watch:
+    """Counts steps, keeps the residuals, shows progress and writes the checkpoint."""
+
+    def __init__(self, system, found, tol, max_iter, checkpoint, advance) -> None:
+        self.system, self.found, self.tol, self.max_iter = system, found, tol, max_iter
+        self.checkpoint, self.advance, self.shown = checkpoint, advance, 0
+
+    @property
+    def exhausted(self) -> bool:
+        return len(self.found.residuals) >= self.max_iter
+
+    def stepped(self, residual: float) -> None:
+        self.found.residuals.append(residual)
+        while self.shown < min(_digits(residual), _digits(self.tol)):
+            self.advance()
+            self.shown += 1
+        if self.checkpoint:
+            self.checkpoint.offer(
+                lambda: {"s": self.system.s, "residuals": np.array(self.found.residuals)}, self.exhausted
+            )
+
+
+def _identity(s: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    return s
+
+
+def _digits(residual: float) -> int:
+    return max(0, int(-10 * np.log10(max(residual, 1e-300))))

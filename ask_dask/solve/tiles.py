@@ -1,0 +1,78 @@
+"""K c and K'a of a whole kernel matrix that is never held: each tile is evaluated once and used for both."""
+
+import dask
+import numpy as np
+
+from ask_dask import compute
+from ask_dask.kernels.base import LandmarkKernel
+
+TILE = 512
+"""Rows and columns of one tile: 2 MiB of float64, which stays in a core's cache."""
+
+
+class Tiles:
+    """The kernel over all training points, a tile at a time.
+
+    Parameters
+    ----------
+    kernel : LandmarkKernel
+        With every training point as row and column landmark.
+    n_points : int
+
+    Attributes
+    ----------
+    evaluations : int
+        How often the whole matrix was evaluated.
+
+    Examples
+    --------
+    >>> from ask_dask.kernels import SNE
+    >>> X = np.random.default_rng(0).normal(size=(700, 2))
+    >>> c, a = X[:, :1], X[:, 1:]
+    >>> Kc, Ka = Tiles(SNE().at(X, X, len(X)), len(X)).products(c, a)
+    >>> np.allclose(Kc, SNE()(X, X) @ c), np.allclose(Ka, SNE()(X, X).T @ a)
+    (True, True)
+    """
+
+    def __init__(self, kernel: LandmarkKernel, n_points: int) -> None:
+        self.kernel, self.n_points, self.evaluations = compute.shared(kernel), n_points, 0
+
+    def products(self, c: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """K c and K'a, both (N, k) float64; a task walks a band of rows."""
+        bands = slices(self.n_points, -(-self.n_points // (2 * compute.workers())))
+        task = dask.delayed(_band, pure=False)
+        parts = compute.run([task(self.kernel, rows, c, a[rows]) for rows in bands], None)
+        self.evaluations += 1
+        return np.concatenate([source for source, _ in parts]), sum(target for _, target in parts)
+
+    def matrix(self) -> np.ndarray:
+        """The whole matrix, (N, N) float64, for a size that memory allows."""
+        bands = slices(self.n_points, TILE)
+        task = dask.delayed(_rows, pure=False)
+        return np.concatenate(compute.run([task(self.kernel, rows, self.n_points) for rows in bands], None))
+
+
+def slices(n: int, size: int) -> list[slice]:
+    """0..n in slices of a size.
+
+    >>> slices(5, 3)
+    [slice(0, 3, None), slice(3, 5, None)]
+    """
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def _band(kernel: LandmarkKernel, band: slice, c: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    source, target = np.zeros((len(a), c.shape[1])), np.zeros((len(c), a.shape[1]))
+    for inside in slices(len(a), TILE):
+        rows = slice(band.start + inside.start, band.start + inside.stop)
+        for columns in slices(len(c), TILE):
+            tile = kernel.tile(rows, columns).astype(np.float64, copy=False)
+            source[inside] += tile @ c[columns]
+            target[columns] += tile.T @ a[inside]
+    return source, target
+
+
+def _rows(kernel: LandmarkKernel, rows: slice, n_columns: int) -> np.ndarray:
+    return np.hstack([kernel.tile(rows, columns) for columns in slices(n_columns, 8 * TILE)]).astype(
+        np.float64, copy=False
+    )

@@ -1,0 +1,153 @@
+"""The steps that make dataset stores from raw files, one for each kind of file."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from cyclopts import Parameter
+from pydantic import Field
+
+from ask_dask import store
+from ask_dask.encode import Encoder
+from ask_dask.errors import InputError
+from ask_dask.ingest import ingest, ingest_graph, ingest_samples, ingest_table
+from ask_dask.steps.each import file_facts, info
+from ask_dask.steps.options import Encoding, List, Placing, Seed, Storing
+
+
+class _Ingesting(Storing):
+    """Raw files -> a dataset store."""
+
+    title: ClassVar[str] = "ingest"
+    do: Annotated[Literal["ingest"], Parameter(show=False, parse=False)] = "ingest"
+    files: Annotated[list[str], *List]
+
+    def inputs(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"files": [file_facts(file) for file in self.files]}
+        beside = {name: getattr(self, name, None) for name in ("labels", "nodes")}
+        return found | {name: file_facts(file) for name, file in beside.items() if file}
+
+    def _common(self) -> dict[str, Any]:
+        return {"memory": self.bytes_allowed, "overwrite": self.overwrite, "facts": {"recipe": self.recipe()}}
+
+
+class LogOptions(Encoding, Placing):
+    """How the columns of click logs become numbers."""
+
+
+class Ingest(LogOptions, _Ingesting):
+    """Raw click logs -> a dataset store."""
+
+    format: Literal["criteo", "avazu"]
+
+    def inputs(self) -> dict[str, Any]:
+        return super().inputs() | ({"encoder": self._encoder().fingerprint} if self.encoder else {})
+
+    def run(self) -> dict[str, Any]:
+        ingest(
+            self.files,
+            self.to,
+            format=self.format,
+            encoder=self._encoder() if self.encoder else None,
+            n_folds=self.encoding_folds,
+            smoothing=self.smoothing,
+            n_buckets=self.buckets,
+            counts=self.counts,
+            random_state=self.seed,
+            max_rejects=self.max_rejects,
+            **self._common(),
+        )
+        return info(self.to)
+
+    def _encoder(self) -> Encoder:
+        assert self.encoder is not None
+        group = store.open_store(self.encoder)
+        if "encoder" not in group:
+            raise InputError(
+                f"{self.encoder} has no encoder: give a dataset or model store that was made from raw files."
+            )
+        return Encoder.load(store.subgroup(group, "encoder"))
+
+
+class GraphOptions(Placing):
+    """What is beside the edges of a graph."""
+
+    labels: Annotated[
+        str | None,
+        Field(description="One column, the labels of nodes 0, 1, ..., or two: id and label of some or all nodes."),
+    ] = None
+    nodes: Annotated[
+        str | None,
+        Field(
+            description="Ids of all nodes, one a line, in the order of their numbers; default: ids that are all whole "
+            "numbers are the numbers, others are numbered as they appear."
+        ),
+    ] = None
+
+
+class IngestGraph(GraphOptions, _Ingesting):
+    """Edge lists, and labels of nodes -> a dataset store."""
+
+    format: Literal["graph"] = "graph"
+
+    def run(self) -> dict[str, Any]:
+        ingest_graph(self.files, self.to, labels=self.labels, nodes=self.nodes, **self._common())
+        return info(self.to)
+
+
+class TableOptions(Placing):
+    """What the columns of a table are."""
+
+    label: Annotated[
+        list[str], *List, Field(description="Label columns, with commas; default: none, for rows to be predicted.")
+    ] = []
+    weight: Annotated[str | None, Field(description="The column of sample weights.")] = None
+    drop: Annotated[list[str], *List, Field(description="Columns to leave out, with commas.")] = []
+    dtype: Annotated[Literal["float64", "float32"], Field(description="Type of the features.")] = "float64"
+
+
+class IngestTable(TableOptions, _Ingesting):
+    """Tables of numbers -> a dataset store."""
+
+    format: Literal["table"] = "table"
+
+    def run(self) -> dict[str, Any]:
+        ingest_table(
+            self.files,
+            self.to,
+            labels=self.label,
+            weight=self.weight,
+            drop=self.drop,
+            dtype=self.dtype,
+            **self._common(),
+        )
+        return info(self.to)
+
+
+class SampleOptions(Placing):
+    """How samples become distributions, and these divergences."""
+
+    labels: Annotated[str | None, Field(description="Two columns: id and label of some or all items.")] = None
+    components: Annotated[int, Field(ge=1, description="Components of each item's Gaussian mixture.")] = 3
+    draws: Annotated[int, Field(ge=2, description="Draws from each item that its divergences are means of.")] = 1000
+    seed: Seed = 0
+
+
+class IngestSamples(SampleOptions, _Ingesting):
+    """Samples of points, one sample an item -> a dataset store with the divergences between the items."""
+
+    format: Literal["samples"] = "samples"
+
+    def run(self) -> dict[str, Any]:
+        ingest_samples(
+            self.files,
+            self.to,
+            labels=self.labels,
+            n_components=self.components,
+            n_draws=self.draws,
+            random_state=self.seed,
+            **self._common(),
+        )
+        return info(self.to)
+
+
+AnyIngest = Annotated[Ingest | IngestGraph | IngestTable | IngestSamples, Field(discriminator="format")]
+"""The step of any format."""
