@@ -28,6 +28,7 @@ from sklearn.linear_model import Ridge
 from threadpoolctl import threadpool_limits
 
 from ask_dask import AsKLSClassifier, blocks, moments, store
+from ask_dask.estimators.outputs import Outputs
 from ask_dask.kernels import RBF, SNE, Kernel
 
 M, FEATURES, FOLDS, BANDWIDTH = 1000, 39, 5, 12.0
