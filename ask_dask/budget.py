@@ -119,7 +119,14 @@ def dense_plan(n_rows: int, n_folds: int, n_gammas: int, n_outputs: int, workers
 
 
 def minres_plan(
-    n_landmarks: int, n_rows: int, n_folds: int, n_gammas: int, n_outputs: int, row_bytes: int, workers: int
+    n_landmarks: int,
+    n_rows: int,
+    n_folds: int,
+    n_gammas: int,
+    n_outputs: int,
+    row_bytes: int,
+    workers: int,
+    damped: bool = False,
 ) -> Plan:
     """Memory of the exact solution by iteration, with a preconditioner of so many landmarks.
 
@@ -127,7 +134,7 @@ def minres_plan(
     points 7.6 MiB, iterates 64.1 MiB, products 16.0 MiB, preconditioner 381.5 MiB, moments 68.7 MiB, tiles 24.0 MiB
     """
     systems = n_gammas * ((n_folds + 1) * n_outputs + 1)
-    vector, m = 8 * n_rows * systems, n_landmarks
+    vector, m = 8 * n_rows * systems * (1 + damped), n_landmarks
     return Plan(
         {
             "points": row_bytes * n_rows,

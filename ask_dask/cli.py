@@ -151,7 +151,7 @@ def samples(*files: str, options: Annotated[steps.SampleOptions, Parameter(name=
 
 @app.command
 def fit(*, step: Annotated[steps.Fit, Parameter(name="*")], run: Run = Run()) -> None:
-    """Fit AsK-LS, on landmarks or exactly; gamma and the landmark count are chosen on held-out rows."""
+    """Fit AsK-LS on landmarks, or exactly; gamma and the landmark count are chosen on held-out rows."""
     _do(step, run)
 
 
@@ -163,7 +163,7 @@ def predict(*, step: Annotated[steps.Predict, Parameter(name="*")], run: Run = R
 
 @app.command
 def score(*, step: Annotated[steps.Score, Parameter(name="*")], run: Run = Run()) -> None:
-    """Score predictions against labels: AUROC, log loss, accuracy, micro and macro F1."""
+    """Score predictions against labels: AUROC, log loss, accuracy and F1; of a regression R2, RMSE and MAE."""
     _do(step, run)
 
 
@@ -293,7 +293,17 @@ def _lines(found: dict[str, Any], indent: str = "") -> Iterator[str]:
             for item in value:
                 yield indent + "  " + ", ".join(f"{k} {v}" for k, v in item.items())
         else:
-            yield f"{indent}{key}: {size(value) if key == 'bytes' else value}"
+            yield f"{indent}{key}: {size(value) if key == 'bytes' else _listed(value)}"
+
+
+def _listed(value: Any) -> Any:
+    """A long list, such as residuals, as its first and last items."""
+    if not (isinstance(value, list) and len(value) > MOST_LISTED):
+        return value
+    return f"[{', '.join(map(repr, value[:3]))}, ..., {value[-1]!r}] ({len(value)} in all)"
+
+
+MOST_LISTED = 10
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:

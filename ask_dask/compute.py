@@ -239,11 +239,16 @@ def measured(steps: list[dict[str, Any]], name: str) -> Iterator[None]:
 
     The peak is the largest resident memory of this process and its children together, sampled every 50 ms.
     """
-    peak, stop = [_resident()], threading.Event()
+    me = psutil.Process()
+    peak, stop = [_resident(me, me.children(recursive=True))], threading.Event()
 
     def sample() -> None:
+        children, n = me.children(recursive=True), 0
         while not stop.wait(0.05):
-            peak[0] = max(peak[0], _resident())
+            n += 1
+            if n % 20 == 0:  # to look for them takes a look at every process of the machine
+                children = me.children(recursive=True)
+            peak[0] = max(peak[0], _resident(me, children))
 
     sampler, started = threading.Thread(target=sample, daemon=True), time.monotonic()
     sampler.start()
@@ -256,15 +261,14 @@ def measured(steps: list[dict[str, Any]], name: str) -> Iterator[None]:
             {
                 "step": name,
                 "seconds": round(time.monotonic() - started, 3),
-                "peak_bytes": max(peak[0], _resident()),
+                "peak_bytes": max(peak[0], _resident(me, me.children(recursive=True))),
             }
         )
 
 
-def _resident() -> int:
-    me = psutil.Process()
+def _resident(me: psutil.Process, children: Sequence[psutil.Process]) -> int:
     total = me.memory_info().rss
-    for child in me.children(recursive=True):
+    for child in children:
         try:
             total += child.memory_info().rss
         except psutil.Error:

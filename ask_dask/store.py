@@ -14,6 +14,7 @@ import re
 import shutil
 import time
 import uuid
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
@@ -66,6 +67,7 @@ def create(path: str | Path, schema: str, overwrite: bool = False) -> Iterator[z
     path = local(path)
     refuse_existing(path, overwrite, schema)
     partial = path.with_name(f".{path.name}{_PARTIAL}{uuid.uuid4().hex[:8]}")
+    old = path.with_name(f".{path.name}.old-{uuid.uuid4().hex[:8]}")
     published = False
     try:
         try:
@@ -76,7 +78,7 @@ def create(path: str | Path, schema: str, overwrite: bool = False) -> Iterator[z
         describe(group, schema=schema, version=VERSIONS[schema], made_by=_made_by())
         yield group
         describe(group, complete=True, file_count=_count_files(partial))
-        _publish(partial, path, overwrite)
+        _publish(partial, path, old, overwrite)
         published = True
     except OSError as error:
         if isinstance(error, StoreError) or error.errno is None:
@@ -86,6 +88,8 @@ def create(path: str | Path, schema: str, overwrite: bool = False) -> Iterator[z
         for _ in range(0 if published else 3):  # in zarr's own thread a write that was interrupted still ends
             time.sleep(0.05)
             shutil.rmtree(partial, ignore_errors=True)
+            if path.exists():  # interrupted after it was published
+                _discard(old)
 
 
 def local(path: str | Path) -> Path:
@@ -126,17 +130,20 @@ def _count_files(path: Path) -> int:
     return sum(len(files) for *_, files in os.walk(path))
 
 
-def _publish(partial: Path, path: Path, overwrite: bool) -> None:
+def _publish(partial: Path, path: Path, old: Path, overwrite: bool) -> None:
     refuse_existing(path, overwrite)  # another run may have published there meanwhile
-    old = path.with_name(f".{path.name}.old-{uuid.uuid4().hex[:8]}")
-    if path.exists():
-        path.rename(old)
     try:
+        if path.exists():
+            path.rename(old)
         partial.rename(path)
     except BaseException:
-        if old.exists():
+        if old.exists() and not path.exists():
             old.rename(path)
         raise
+    _discard(old)
+
+
+def _discard(old: Path) -> None:
     if old.is_dir() and not old.is_symlink():
         shutil.rmtree(old, ignore_errors=True)
     else:
@@ -217,30 +224,43 @@ def _array(group: zarr.Group, name: str, shape: tuple[int, ...], dtype: Any, chu
     rows = shape[0] if shape else 1
     chunk = min(chunk, max(rows, 1))
     shard = max(1, min(shard, -(-rows // chunk) * chunk) // chunk) * chunk
-    return group.create_array(
-        name,
-        shape=shape,
-        dtype=dtype,
-        chunks=(chunk, *shape[1:]),
-        shards=(shard, *shape[1:]),
-        compressors=[BloscCodec(cname="zstd", clevel=1, shuffle="shuffle"), Crc32cCodec()],
-        fill_value=np.zeros((), dtype)[()],
-    )
+    with _text_allowed():
+        return group.create_array(
+            name,
+            shape=shape,
+            dtype=dtype,
+            chunks=(chunk, *shape[1:]),
+            shards=(shard, *shape[1:]),
+            compressors=[BloscCodec(cname="zstd", clevel=1, shuffle="shuffle"), Crc32cCodec()],
+            fill_value=np.zeros((), dtype)[()],
+        )
+
+
+@contextmanager
+def _text_allowed() -> Iterator[None]:
+    """Without zarr's warning that fixed-width text is not in the specification yet.
+
+    Nothing else of zarr is numpy's own text, without objects, and a store has a version, should this ever change.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The data type .* does not have a Zarr V3 specification")
+        yield
 
 
 def write_array(group: zarr.Group, name: str, values: Any) -> zarr.Array:
     """Store a small array in one checksummed chunk."""
     values = np.asarray(values)
-    array = group.create_array(
-        name,
-        shape=values.shape,
-        dtype=values.dtype,
-        chunks=tuple(max(1, n) for n in values.shape),
-        compressors=[
-            BloscCodec(cname="zstd", clevel=3, shuffle="shuffle", typesize=values.dtype.itemsize or 1),
-            Crc32cCodec(),
-        ],
-    )
+    with _text_allowed():
+        array = group.create_array(
+            name,
+            shape=values.shape,
+            dtype=values.dtype,
+            chunks=tuple(max(1, n) for n in values.shape),
+            compressors=[
+                BloscCodec(cname="zstd", clevel=3, shuffle="shuffle", typesize=values.dtype.itemsize or 1),
+                Crc32cCodec(),
+            ],
+        )
     array[...] = values
     return array
 
@@ -255,7 +275,7 @@ def array(group: zarr.Group, name: str) -> zarr.Array:
     """
     found = group.get(name)
     if not isinstance(found, zarr.Array):
-        raise StoreError(f"{group.store_path} has no array {name!r}: it is damaged, make it again.")
+        raise StoreError(f"{place(group)} has no array {name!r}: it is damaged, make it again.")
     return found
 
 
@@ -263,8 +283,13 @@ def subgroup(group: zarr.Group, name: str) -> zarr.Group:
     """A group of a store, StoreError when the store lacks it."""
     found = group.get(name)
     if not isinstance(found, zarr.Group):
-        raise StoreError(f"{group.store_path} has no group {name!r}: it is damaged, make it again.")
+        raise StoreError(f"{place(group)} has no group {name!r}: it is damaged, make it again.")
     return found
+
+
+def place(found: zarr.Array | zarr.Group) -> str:
+    """The path of a stored array or group, as a person writes it."""
+    return str(found.store_path).removeprefix("file://")
 
 
 def read(array: zarr.Array, start: int = 0, stop: int | None = None) -> np.ndarray:
@@ -279,9 +304,8 @@ def read(array: zarr.Array, start: int = 0, stop: int | None = None) -> np.ndarr
         return np.asarray(array[start:stop] if array.ndim else array[...])
     except (ValueError, RuntimeError, OSError) as error:
         end = array.shape[0] if stop is None else stop
-        place = str(array.store_path).removeprefix("file://")
         raise StoreError(
-            f"{place} is damaged between rows {start} and {end} ({error}): make the store again."
+            f"{place(array)} is damaged between rows {start} and {end} ({error}): make the store again."
         ) from error
 
 

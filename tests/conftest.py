@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import importlib.util
+import json
 import os
 import sys
 from pathlib import Path
@@ -16,6 +17,42 @@ def pytest_report_header():
     names = ("dask", "distributed", "dask-ml", "scikit-learn", "numpy", "pandas", "zarr")
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
     return [f"with: {versions}", f"ask_dask: {Path(importlib.util.find_spec('ask_dask').origin).parent}"]
+
+
+@pytest.fixture
+def ask(capsys):
+    """Run the command in this process: exit code, stdout, stderr."""
+    from ask_dask import cli
+
+    def run(*arguments):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as left:
+            cli.main([str(argument) for argument in arguments])
+        return left.value.code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def done(ask):
+    """Run a command that must succeed: its result as JSON."""
+
+    def run(*arguments):
+        code, out, err = ask(*arguments, "--quiet", "--json")
+        assert (code, err) == (0, ""), (arguments, err)
+        return json.loads(out)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory):
+    """A folder with small graphs, tables, samples and matrices, and a dataset store of each."""
+    import small
+
+    folder = tmp_path_factory.mktemp("small")
+    small.make(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

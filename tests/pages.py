@@ -41,10 +41,11 @@ def facts(n_classes=2, **other):
     return {
         "estimator": "AsKLSClassifier",
         "parameters": {
-            "kernel": {"name": "sne", "bandwidth": 12.5}, "gamma": gammas, "n_landmarks": counts, "cv": 5,
+            "kernel": "SNE", "gamma": gammas, "n_landmarks": counts, "cv": 5,
             "ridge": 0.0, "damping": None, "merge": "stack", "random_state": 0,
         },
-        "gamma": 1.0, "n_landmarks": 1000, "classes": list(range(n_classes)), "n_features": 39, "n_rows": 4_000_000,
+        "kernel": {"name": "sne", "bandwidth": 12.5}, "gamma": 1.0, "n_landmarks": 1000,
+        "classes": list(range(n_classes)), "n_features": 39, "n_rows": 4_000_000,
         "dtype": "float32",
         "data": {
             "path": "/data/criteo/day_0.zarr", "fingerprint": "8d3c51a09be24a7f8d3c51a09be24a7f", "format": "criteo",

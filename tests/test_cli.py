@@ -11,25 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import COMMAND, hidden, interrupted, refused
 
 from ask_dask import cli, load, store
 from ask_dask.ingest.synthetic import make_criteo
 
-COMMAND = [sys.executable, "-c", "from ask_dask.cli import main; main()"]
 SMALL = ("--landmarks", "20", "--gamma", "1", "--folds", "3", "--bandwidth", "20")
-
-
-@pytest.fixture
-def ask(capsys):
-    """Run the command in this process: exit code, stdout, stderr."""
-
-    def run(*arguments):
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as left:
-            cli.main([str(argument) for argument in arguments])
-        return left.value.code, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -64,19 +51,6 @@ def here(made, tmp_path, monkeypatch):
         (tmp_path / path.name).symlink_to(path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def hidden(folder):
-    found = (name for _, folders, files in os.walk(folder) for name in (*folders, *files))
-    return [name for name in found if name.startswith(".")]
-
-
-def refused(result, message):
-    """Exit code 1, nothing on stdout, one line on stderr."""
-    code, out, err = result
-    assert (code, out) == (1, "") and err.count("\n") == 1 and err.startswith("ask-dask: "), result
-    assert message in err
-    return True
 
 
 def test_demo_makes_everything_and_then_skips_it(tmp_path, ask):
@@ -354,15 +328,7 @@ def test_an_interrupted_command_leaves_nothing_and_runs_again(here, ask, command
     process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not hidden(here):
         time.sleep(0.01)
-    for _ in range(20):  # again when nothing happens, as a person would: a library may swallow the first
-        process.send_signal(number)
-        try:
-            out, err = process.communicate(timeout=2)
-            break
-        except subprocess.TimeoutExpired:
-            pass
-    assert (process.returncode, out) == (130, "")
-    assert err == "ask-dask: interrupted; complete stores are kept, and the same command starts again.\n"
+    assert interrupted(process, number)
     assert not hidden(here) and not (here / "x.zarr").exists()
     assert command == "fit" or ask(*arguments)[0] == 0
 

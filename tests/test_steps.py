@@ -175,7 +175,7 @@ def other_dataset(path, n_features, **facts):
 
 def test_rows_that_the_model_does_not_know(done, tmp_path):
     predict = {"model": done / "model.zarr", "to": tmp_path / "p.zarr"}
-    with pytest.raises(InputError, match=r"was not encoded with the encoder of .*ingest it with --encoder"):
+    with pytest.raises(InputError, match=r"was not made as the data of .*ingest it with --encoder"):
         steps.Predict(data=other_dataset(tmp_path / "a.zarr", 78), **predict).run()
     encoder = store.about(store.open_store(done / "data.zarr"))["encoder_fingerprint"]
     with pytest.raises(InputError, match=r"5 features"):

@@ -278,3 +278,27 @@ def test_a_store_published_meanwhile_is_kept(tmp_path):
         store.write_array(late, "score", np.ones(3))
     assert store.open_store(place)["score"][:].sum() == 0
     assert [path.name for path in tmp_path.iterdir()] == ["p.zarr"]
+
+
+def test_what_was_replaced_goes_even_when_that_is_interrupted(tmp_path, monkeypatch):
+    path, removed = write(tmp_path / "s.zarr"), []
+
+    def interrupt_once(old):
+        removed.append(old)
+        if len(removed) == 1:
+            raise KeyboardInterrupt
+        discard(old)
+
+    discard = store._discard
+    monkeypatch.setattr(store, "_discard", interrupt_once)
+    with pytest.raises(KeyboardInterrupt):
+        write(path, value=2.0, overwrite=True)
+    assert store.about(store.open_store(path))["value"] == 2.0 and names(tmp_path) == ["s.zarr"]
+
+
+def test_text_is_stored_without_a_warning(tmp_path, recwarn):
+    with store.create(tmp_path / "t.zarr", "dataset") as group:
+        store.write_array(group, "few", np.array(["a", "bc"]))
+        store.create_array(group, "many", (2,), "U2")[:] = ["d", "ef"]
+    found = store.open_store(tmp_path / "t.zarr")
+    assert [*found["few"][:], *found["many"][:]] == ["a", "bc", "d", "ef"] and not recwarn.list

@@ -1,9 +1,13 @@
 """Which way a fit is solved, and whether its plan fits the memory."""
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+import dask.array as da
 import numpy as np
+import scipy.sparse as sp
+import zarr
 from dask.utils import parse_bytes
 
 from ask_dask import budget, compute, store
@@ -36,8 +40,8 @@ def check_memory(estimator: Any, X: Any, outputs: Outputs, n_landmarks: int, n_f
     """Raise BudgetError when the plan of a fit does not fit; the message names a size that does."""
     bytes_, itemsize = limit(estimator.memory), np.dtype(X.dtype).itemsize
     if is_exact(estimator) and estimator.solver == "minres":
-        budget.check(_minres_plan(X.shape, itemsize, outputs, n_folds, n_gammas), _wanted(estimator), bytes_,
-                     "preconditioner")  # fmt: skip
+        budget.check(_minres_plan(X.shape, itemsize, outputs, n_folds, n_gammas, estimator.damping > 0),
+                     _wanted(estimator), bytes_, "preconditioner")  # fmt: skip
         return
     if is_exact(estimator):
         budget.check(_dense_plan(outputs, n_folds, n_gammas), X.shape[0], bytes_, "rows",
@@ -64,10 +68,12 @@ def _dense_plan(outputs: Outputs, n_folds: int, n_gammas: int) -> Any:
     )
 
 
-def _minres_plan(shape: tuple[int, int], itemsize: int, outputs: Outputs, n_folds: int, n_gammas: int) -> Any:
+def _minres_plan(
+    shape: tuple[int, int], itemsize: int, outputs: Outputs, n_folds: int, n_gammas: int, damped: bool
+) -> Any:
     return partial(
         budget.minres_plan, n_rows=shape[0], n_folds=n_folds, n_gammas=n_gammas, n_outputs=outputs.q,
-        row_bytes=shape[1] * itemsize, workers=compute.workers(),
+        row_bytes=shape[1] * itemsize, workers=compute.workers(), damped=damped,
     )  # fmt: skip
 
 
@@ -88,7 +94,8 @@ def iterative(problem: Problem, estimator: Any, checkpoint: Checkpoint | None = 
     X, n = problem.X, len(problem.folds)
     landmarks = _wanted(estimator)
     if estimator.preconditioner == "auto":
-        plan = _minres_plan(X.shape, X.dtype.itemsize, problem.outputs, problem.n_folds, len(problem.gammas))
+        n_gammas, damped = len(problem.gammas), problem.damping > 0
+        plan = _minres_plan(X.shape, X.dtype.itemsize, problem.outputs, problem.n_folds, n_gammas, damped)
         bytes_ = limit(estimator.memory)
         sizes = range(min(MOST_PRECONDITIONER, n // 2), 0, -50)
         landmarks = next((m for m in sizes if plan(m).total <= bytes_), 0)
@@ -98,6 +105,21 @@ def iterative(problem: Problem, estimator: Any, checkpoint: Checkpoint | None = 
 def _checkpoint(estimator: Any, problem: Problem) -> Checkpoint | None:
     if estimator.checkpoint is None:
         return None
-    points, y = (part.tocsr().data if hasattr(part, "tocsr") else part for part in (problem.X, problem.outputs.y))
-    parts = (points, y, problem.folds, problem.weights.fit, problem.placed.kernel, problem.gammas, problem.damping)
-    return Checkpoint(estimator.checkpoint, store.fingerprint(*parts))
+    kernel = problem.placed.kernel.to_dict()
+    parts = (problem.X, problem.outputs.y, problem.folds, problem.weights.fit, kernel, problem.gammas, problem.damping)
+    return Checkpoint(estimator.checkpoint, store.fingerprint(*(piece for part in parts for piece in _pieces(part))))
+
+
+def _pieces(part: Any) -> Iterator[Any]:
+    """What a fingerprint takes of a value: arrays, the parts of sparse matrices, and text of what lies elsewhere."""
+    if isinstance(part, dict):
+        for name, value in part.items():
+            yield name
+            yield from _pieces(value)
+    elif sp.issparse(part):
+        part = part.tocsr()
+        yield from (part.data, part.indices, part.indptr, part.shape)
+    elif isinstance(part, zarr.Array):
+        yield from (store.place(part), part.shape)
+    else:
+        yield part.name if isinstance(part, da.Array) else part

@@ -109,7 +109,7 @@ def read_graph(group: zarr.Group) -> sp.csr_matrix:
         It is damaged.
     """
     if "graph" not in group:
-        raise InputError(f"{group.store_path} holds no graph: make it with ask-dask ingest graph.")
+        raise InputError(f"{store.place(group)} holds no graph: make it with ask-dask ingest graph.")
     graph = store.subgroup(group, "graph")
     indptr, indices, data = (store.read(store.array(graph, name)) for name in ("indptr", "indices", "data"))
     return sp.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, len(indptr) - 1))

@@ -120,7 +120,7 @@ def read_divergence(group: zarr.Group) -> zarr.Array:
         The store holds none.
     """
     if "divergence" not in group:
-        raise InputError(f"{group.store_path} holds no divergences: make it with ask-dask ingest samples.")
+        raise InputError(f"{store.place(group)} holds no divergences: make it with ask-dask ingest samples.")
     return store.array(group, "divergence")
 
 
@@ -218,7 +218,7 @@ def _copy(work: zarr.Group, arrays: dict[str, zarr.Array], start: int, stop: int
     for name, array in arrays.items():
         values = store.read(store.array(work, name), start, stop)
         if np.isnan(values).any():
-            raise StoreError(f"{work.store_path} lacks some of its files: remove it, and start again.")
+            raise StoreError(f"{store.place(work)} lacks some of its files: remove it, and start again.")
         array[start:stop] = values
         sums.append(values.sum())
     return np.array(sums)

@@ -6,7 +6,7 @@ that it is symmetric.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -78,8 +78,16 @@ class Kernel:
         return self  # immutable, and its arrays may be large
 
     def to_dict(self) -> dict[str, Any]:
-        """Values from which `kernel_from_dict` makes an equal kernel: JSON ones, and arrays where it has any."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        """Values from which `kernel_from_dict` makes an equal kernel: JSON ones, and arrays where it has any.
+
+        Raises
+        ------
+        InputError
+            A user's own kernel that is no dataclass.
+        """
+        if not is_dataclass(self):
+            raise InputError(f"{type(self).__name__} cannot be kept: make it a dataclass, whose fields are its values.")
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         values = {name: v.to_dict() if isinstance(v, Kernel) else v for name, v in values.items()}
         return {"name": type(self).__name__, **values}
 

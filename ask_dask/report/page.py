@@ -19,8 +19,8 @@ from ask_dask import store
 from ask_dask.errors import StoreError
 from ask_dask.report import figures, solution
 from ask_dask.report.tables import tables
-from ask_dask.report.texts import cards, notes, sentences, solver_sentence
-from ask_dask.report.words import landmarks, lower_is_better, number, task
+from ask_dask.report.texts import cards, data_sentence, notes, sentences, solver_sentence
+from ask_dask.report.words import is_exact, landmarks, lower_is_better, number, task
 
 
 def write_report(
@@ -78,6 +78,7 @@ def render(facts: dict[str, Any], singular_values: np.ndarray, test: dict[str, A
         loader=jinja2.PackageLoader("ask_dask.report", "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"number": number, "landmarks": landmarks}
+    facts = _as_solved(facts)
     held_out = facts.get("held_out")
     drawn = {
         "roc": figures.roc_figure(held_out, test),
@@ -95,6 +96,7 @@ def render(facts: dict[str, Any], singular_values: np.ndarray, test: dict[str, A
         task=task(facts),
         lower=lower_is_better(facts),
         sentences=sentences(facts, test),
+        taken=data_sentence(facts),
         solver=solver_sentence(facts),
         cards=cards(facts, test),
         figures={name: figure for name, figure in drawn.items() if figure},
@@ -103,3 +105,13 @@ def render(facts: dict[str, Any], singular_values: np.ndarray, test: dict[str, A
         tested=test is not None,
         plotly_js=get_plotlyjs(),
     )
+
+
+def _as_solved(facts: dict[str, Any]) -> dict[str, Any]:
+    """Of an exact solution no count of landmarks, since every training point is one."""
+    if not is_exact(facts):
+        return facts
+    results = dict(facts.get("cv_results") or {})
+    if "param_n_landmarks" in results:
+        results["param_n_landmarks"] = [None] * len(results["param_n_landmarks"])
+    return facts | {"n_landmarks": None, "cv_results": results}

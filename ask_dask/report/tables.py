@@ -39,10 +39,16 @@ def tables(facts: dict[str, Any], test: dict[str, Any] | None) -> dict[str, list
             ["Step", "Time", "Peak memory"],
             *([s["step"], duration(s["seconds"]), budget.size(s["peak_bytes"])] for s in steps),
         ],
-        "parameters": [["Parameter", "Value"], *([k, number(v)] for k, v in (facts.get("parameters") or {}).items())],
+        "parameters": [["Parameter", "Value"], *([k, number(v)] for k, v in _parameters(facts).items())],
         "provenance": _provenance(data, test or {}, facts.get("made_by") or {}),
     }  # fmt: skip
     return {name: rows for name, rows in found.items() if len(rows) > 1}
+
+
+def _parameters(facts: dict[str, Any]) -> dict[str, Any]:
+    """What the model was made with, its kernel as it came to be, bandwidth and all."""
+    given = facts.get("parameters") or {}
+    return given | ({"kernel": facts["kernel"]} if given and facts.get("kernel") else {})
 
 
 def _provenance(data: dict[str, Any], test: dict[str, Any], made_by: dict[str, Any]) -> list[list[Any]]:

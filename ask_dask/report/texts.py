@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ask_dask.report.words import METRICS, duration, kernel_words, landmarks, metric, number, scoring, task
+from ask_dask.report.words import METRICS, duration, is_exact, kernel_words, landmarks, metric, number, scoring, task
 from ask_dask.score import OF_TASK
 
 
@@ -19,10 +19,10 @@ def sentences(facts: dict[str, Any], test: dict[str, Any] | None) -> list[str]:
 
 def _fitted(facts: dict[str, Any]) -> str:
     data, kernel = facts.get("data") or {}, facts.get("kernel")
-    words = kernel_words(kernel)
+    words, points = kernel_words(kernel), {"graph": "nodes", "samples": "items"}.get(data.get("format", ""))
+    shape = f"{points}" if points else f"rows and {number(facts.get('n_features'))} features"
     return (
-        f"{facts.get('estimator', 'The model')} was fitted on {number(facts.get('n_rows'))} rows and "
-        f"{number(facts.get('n_features'))} features"
+        f"{facts.get('estimator', 'The model')} was fitted on {number(facts.get('n_rows'))} {shape}"
         + (f" of {data['path']}" if data.get("path") else " given as arrays")
         + (f", with {words}." if words else ".")
     )
@@ -45,6 +45,8 @@ def _chosen(facts: dict[str, Any]) -> str:
     if pairs < 2:
         return f"It uses {chosen}, as asked: nothing was chosen by cross-validation."
     over = f"{folds} folds" if isinstance(folds, int) else "the folds"
+    if is_exact(facts):
+        return f"Of {pairs} gammas, gamma = {number(facts.get('gamma'))} had the best {scoring(facts)[1]} over {over}."
     return f"Of {pairs} pairs of gamma and landmark count, {chosen} had the best {scoring(facts)[1]} over {over}."
 
 
@@ -95,6 +97,23 @@ def solver_sentence(facts: dict[str, Any]) -> str | None:
     if solver.get("seconds") is not None:
         said += f", in {duration(solver['seconds'])}"
     return said + ("; it did not converge." if solver.get("converged") is False else ".")
+
+
+def data_sentence(facts: dict[str, Any]) -> str:
+    """How much was read, and of what."""
+    data = facts.get("data") or {}
+    rows, rejected = number(data.get("n_rows")), (data.get("rejected") or {}).get("count", 0)
+    if "n_edges" in data:
+        nodes, edges = number(data["n_nodes"]), number(data["n_edges"])
+        return f"The graph has {nodes} nodes and {edges} edges, and the model learned the labels of {rows} nodes."
+    if "mean_standard_error" in data:
+        error = f"{number(data['mean_divergence'])}, each estimated with a standard error of"
+        return (
+            f"The model learned the labels of {rows} of {number(data['n_items'])} items. The divergence between two of "
+            f"them is on average {error} {number(data['mean_standard_error'])} on average."
+        )
+    files = f" from {data['format']} files" if data.get("format") else ""
+    return f"{rows} rows were taken{files} and {number(rejected)} rejected."
 
 
 def cards(facts: dict[str, Any], test: dict[str, Any] | None) -> list[tuple[str, str]]:

@@ -19,6 +19,12 @@ def task(facts: dict[str, Any]) -> str:
     return facts.get("task") or "classification"
 
 
+def is_exact(facts: dict[str, Any]) -> bool:
+    """Whether the system was solved on all training points rather than on landmarks."""
+    solver = (facts.get("solver") or {}).get("name")
+    return solver in ("dense", "minres") and (facts.get("parameters") or {}).get("n_landmarks") is None
+
+
 def number(value: Any) -> str:
     """A value for people.
 
@@ -42,6 +48,8 @@ def _named(value: dict[str, Any]) -> str:
     """A dict; one of a kernel, with a name, as it would be written; an array by its shape."""
     if set(value) == {"array"}:
         return _array(value["array"])
+    if "zarr" in value:
+        return f"array of {' x '.join(map(number, value.get('shape', ())))} at {value['zarr']}"
     said = ", ".join(f"{key} = {number(item)}" for key, item in value.items() if key != "name")
     if "name" not in value:
         return said
@@ -62,6 +70,8 @@ def kernel_words(kernel: Any) -> str | None:
 
     >>> kernel_words({"name": "Symmetrised", "how": "mean", "kernel": {"name": "SNE", "bandwidth": 1.0}})
     "the SNE kernel, symmetrised as (K + K') / 2"
+    >>> kernel_words({"name": "ExpNegative", "scale": 0.5, "kernel": {"name": "Precomputed", "K": {}}})
+    'exp(-0.5 D), D being a precomputed matrix'
     """
     if not isinstance(kernel, dict):
         return f"the {kernel} kernel" if kernel else None
@@ -69,6 +79,10 @@ def kernel_words(kernel: Any) -> str | None:
     if name == "Symmetrised":
         how = str(kernel.get("how"))
         return f"{kernel_words(kernel.get('kernel'))}, symmetrised as {_SYMMETRISED.get(how, how)}"
+    if name == "ExpNegative":
+        inner = kernel.get("kernel") or {}
+        D = "a precomputed matrix" if inner.get("name") == "Precomputed" else kernel_words(inner)
+        return f"exp(-{number(kernel.get('scale', 1.0))} D), D being {D}"
     return f"the {name} kernel" if name else None
 
 

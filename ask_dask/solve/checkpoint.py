@@ -10,6 +10,9 @@ import numpy as np
 from ask_dask import store
 from ask_dask.errors import StoreError
 
+SECONDS = 60.0
+"""Least time between two writes, unless a checkpoint has its own."""
+
 
 class Checkpoint:
     """Arrays in a store beside the result.
@@ -19,12 +22,13 @@ class Checkpoint:
     path : path
     problem : str
         Fingerprint of everything that decides the result.
-    seconds : float
-        Least time between two writes.
+    seconds : float, optional
+        Least time between two writes; default: `SECONDS`.
     """
 
-    def __init__(self, path: str | Path, problem: str, seconds: float = 60.0) -> None:
-        self.path, self.problem, self.seconds, self._written = store.local(path), problem, seconds, time.monotonic()
+    def __init__(self, path: str | Path, problem: str, seconds: float | None = None) -> None:
+        self.path, self.problem, self._written = store.local(path), problem, time.monotonic()
+        self.seconds = SECONDS if seconds is None else seconds
 
     def load(self) -> dict[str, np.ndarray] | None:
         """The arrays, or None when there is no checkpoint.

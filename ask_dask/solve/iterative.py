@@ -6,6 +6,10 @@ all systems. The preconditioner is the absolute value of M for the Nystrom appro
 known: |t +- sigma_i| on its singular vectors and t elsewhere. With damping, (M^2 + damping) s = M r is solved as the
 indefinite system [d I, M; M, -d I] [u; s] = [r; 0], d = sqrt(damping), whose condition is the root of the normal
 equations'.
+
+Each system also gets a random right-hand side, a probe: it has a part in the null space of a singular system, which
+labels may not have. A singular system is solved again without a preconditioner, whose solution, of the many, would not
+be the smallest.
 """
 
 import time
@@ -29,6 +33,12 @@ PASSES = 6
 
 SAFETY = 0.3
 """What MINRES aims at, in units of the tolerance: its own residual is in the preconditioner's norm."""
+
+NEAR = 1e-4
+"""A vector z with |M z| below a tenth of this times |z| / gamma is taken for an eigenvector of an eigenvalue near 0."""
+
+PROBED = 1e-6
+"""Relative residual at which a probe has shown that its system is not singular."""
 
 
 @dataclass
@@ -80,7 +90,7 @@ class IterativeSystem:
     damping : float
     preconditioner : Preconditioner, optional
     seed : int
-        Of the random right-hand side that looks for the nearest resonance of the last training set.
+        Of the probes.
     """
 
     def __init__(
@@ -97,14 +107,15 @@ class IterativeSystem:
         n, n_sets, q = len(Y), weights.shape[1], Y.shape[1]
         self.roots = np.sqrt(weights)
         self.units = self.roots / np.linalg.norm(self.roots, axis=0)
-        self.sets = np.append(np.repeat(np.arange(n_sets), len(gammas) * q), np.full(len(gammas), n_sets - 1))
-        self.t = 1 / np.append(np.tile(np.repeat(gammas, q), n_sets), gammas)
-        outputs = np.tile(Y, (1, n_sets * len(gammas))) * self.roots[:, self.sets[: -len(gammas)]]
-        probes = np.random.default_rng([seed, 2]).standard_normal((2 * n, len(gammas)))
-        self.n_wanted = outputs.shape[1]  # what comes after them only looks for a resonance
+        self.systems = np.append(np.repeat(np.arange(n_sets * len(gammas)), q), np.arange(n_sets * len(gammas)))
+        self.sets, self.t = self.systems // len(gammas), 1 / np.asarray(gammas)[self.systems % len(gammas)]
+        self.n_wanted = n_sets * len(gammas) * q  # columns; the probes come after them
+        outputs = np.tile(Y, (1, n_sets * len(gammas))) * self.roots[:, self.sets[: self.n_wanted]]
+        probes = np.random.default_rng([seed, 2]).standard_normal((2 * n, n_sets * len(gammas)))
         self.right = self._centred(np.hstack([np.vstack([outputs, outputs]), probes]), np.arange(len(self.sets)))
         self._system = self._apply
         self.precondition = _identity if preconditioner is None else self._preconditioned(preconditioner)
+        self._undamped = self.precondition
         if damping:
             self._system, self.precondition = self._damped(self.precondition)
             self.right = np.vstack([self.right, np.zeros_like(self.right)])
@@ -121,26 +132,27 @@ class IterativeSystem:
             self.s, found.residuals = saved["s"], saved["residuals"].tolist()
         norms = np.linalg.norm(self.right, axis=0)
         norms[norms == 0] = 1
+        aims = np.where(np.arange(len(self.sets)) < self.n_wanted, tol, max(tol, PROBED))
         singular = np.zeros(len(self.sets), bool)
         with compute.progress("minres", _digits(tol), "tenths of a digit") as advance:
             watch = _Watch(self, found, tol, max_iter, checkpoint, advance)
             for _ in range(PASSES):
                 residual = self.right - self._system(self.s, np.arange(len(self.sets)))
                 relative = np.linalg.norm(residual, axis=0) / norms
-                open_ = np.flatnonzero((relative > tol) & ~singular)
-                if not (open_ < self.n_wanted).any() or watch.exhausted:
+                open_ = np.flatnonzero((relative > aims) & ~singular)
+                if not len(open_) or watch.exhausted:
                     break
-                targets = SAFETY * tol / relative[open_]
+                targets = SAFETY * aims[open_] / relative[open_]
                 singular[open_] |= self._pass(residual[:, open_], open_, targets, self.precondition, SINGULAR, watch)
-            singular[self.n_wanted :] = False
+            singular = self._of_singular_systems(singular)
             if singular.any():
                 relative[singular] = self._pseudo_inverse(np.flatnonzero(singular), watch, norms[singular])
         relative = relative[: self.n_wanted]
         found.converged, found.relative_residual = bool((relative <= tol).all()), float(relative.max())
         found.iterations, found.pseudo_inverse = len(found.residuals), int(singular.sum())
-        found.evaluations, found.seconds = self.tiles.evaluations, round(time.monotonic() - started, 3)
         self.s, self.right = self.s[-2 * len(self.Y) :], self.right[: 2 * len(self.Y)]
         self._discriminants()
+        found.evaluations, found.seconds = self.tiles.evaluations, round(time.monotonic() - started, 3)
         return found
 
     def _pass(self, right, numbers, targets, precondition, flat, watch) -> np.ndarray:
@@ -148,14 +160,20 @@ class IterativeSystem:
         start = self.s[:, numbers].copy()
         state, live, singular = State.start(right, precondition, numbers), np.arange(len(numbers)), []
         scale = SAFETY * watch.tol / targets
-        while (numbers[live] < self.n_wanted).any() and not watch.exhausted:
+        while len(live) and not watch.exhausted:
             state.step(self._system, precondition, numbers[live])
             solved, stuck = state.residual <= targets[live], state.flatness <= flat
             self.s[:, numbers[live]] = start[:, live] + state.x
-            watch.stepped(float((state.residual * scale[live])[numbers[live] < self.n_wanted].max()))
+            watch.stepped(float((state.residual * scale[live]).max()))
             singular.append(live[stuck & ~solved])
             state, live = state.keep(~(solved | stuck)), live[~(solved | stuck)]
         return np.isin(np.arange(len(numbers)), np.concatenate([*singular, np.zeros(0, int)]))
+
+    def _of_singular_systems(self, singular: np.ndarray) -> np.ndarray:
+        """The wanted columns without the smallest solution: without a preconditioner only those that have none."""
+        if self.precondition is not _identity:
+            singular = np.isin(self.systems, self.systems[singular])
+        return singular & (np.arange(len(singular)) < self.n_wanted)
 
     def _pseudo_inverse(self, numbers: np.ndarray, watch: "_Watch", norms: np.ndarray) -> np.ndarray:
         """The smallest least-squares solutions of singular systems; a preconditioner would change what is smallest."""
@@ -163,8 +181,11 @@ class IterativeSystem:
         right = self.right[:, numbers]
         self._pass(right, numbers, np.full(len(numbers), watch.tol * SAFETY), _identity, SINGULAR / 100, watch)
         residual = right - self._apply(self.s[:, numbers], numbers)
-        self.s[:, numbers] = smallest(self.s[:, numbers], residual)
-        return np.linalg.norm(self._apply(residual, numbers), axis=0) / (norms * self.t[numbers])
+        size, t = np.linalg.norm(residual, axis=0), self.t[numbers]
+        outside = np.linalg.norm(self._apply(residual, numbers), axis=0) / t  # of the null space
+        null = outside <= NEAR * size  # else the residual is what was not solved, and says nothing of the null space
+        self.s[:, numbers[null]] = smallest(self.s[:, numbers[null]], residual[:, null])
+        return np.minimum(size, outside) / norms
 
     def _apply(self, s: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """M s."""
@@ -223,11 +244,12 @@ class IterativeSystem:
         return (plus + minus) / 2 - 1 / level, (plus - minus) / 2
 
     def _discriminants(self) -> None:
-        n, q, root = len(self.Y), self.Y.shape[1], self.roots[:, self.sets]
-        self.target, self.source = root * self.s[:n], root * self.s[n:]
+        n, sets = len(self.Y), self.sets[: self.n_wanted]
+        wanted, root = self.s[:, : self.n_wanted], self.roots[:, sets]
+        self.target, self.source = root * wanted[:n], root * wanted[n:]
         Kc, Ka = self.tiles.products(self.source, self.target)
-        Y = np.hstack([np.tile(self.Y, (1, (len(self.sets) - len(self.gammas)) // q)), np.zeros((n, len(self.gammas)))])
-        mean = self.weights[:, self.sets] / self.weights.sum(0)[self.sets]
+        Y = np.tile(self.Y, (1, self.n_wanted // self.Y.shape[1]))
+        mean = self.weights[:, sets] / self.weights.sum(0)[sets]
         self.intercepts = np.stack([(mean * (Y - Kc)).sum(0), (mean * (Y - Ka)).sum(0)])
         self.f = np.stack([Kc, Ka]) + self.intercepts[:, None]
 
@@ -248,16 +270,16 @@ class IterativeSystem:
     def nearest_singular_value(self, g: int) -> float | None:
         """The singular value of the last training set nearest to 1 / gamma, if one stands out.
 
-        The solution for a random right-hand side, and what is left of it, are dominated by the eigenvectors whose
+        The solution for a probe, and of a singular system what is left of it, are dominated by the eigenvectors whose
         eigenvalues are nearest to 0; from its residual a Rayleigh quotient is told to be near an eigenvalue or not.
         """
-        number, found = np.array([self.n_wanted + g]), []
-        x, t = self.s[:, number], self.t[self.n_wanted + g]
-        for z in (x, self.right[:, number] - self._apply(x, number)):
+        number, found = np.array([len(self.sets) - len(self.gammas) + g]), []
+        x, t = self.s[:, number], self.t[number[0]]
+        for z in (x, self._undamped(self.right[:, number] - self._apply(x, number), number)):
             z = z / (np.linalg.norm(z) or 1)  # noqa: PLW2901
             Mz = self._apply(z, number)
             mu = float((z * Mz).sum())
-            if np.linalg.norm(Mz - mu * z) <= 0.1 * max(abs(mu), 100 * SINGULAR * t) and abs(mu) < t:
+            if np.linalg.norm(Mz - mu * z) <= 0.1 * max(abs(mu), NEAR * t) and abs(mu) < t:
                 found.append(mu)
         return t - min(found, key=abs) if found else None
 

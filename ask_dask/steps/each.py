@@ -19,6 +19,7 @@ from ask_dask.ingest import ingest, read_rejects
 from ask_dask.ingest.files import find
 from ask_dask.steps.options import List, Overwrite, Step, Storing
 from ask_dask.steps.prediction import write_predictions
+from ask_dask.steps.rows import require_rows
 
 
 class Predict(Storing):
@@ -55,10 +56,12 @@ class Predict(Storing):
 
     def _predict(self, model: zarr.Group, data: zarr.Group) -> dict[str, Any]:
         _check_features(self.model, model, self.data[0], data)
+        fitted = load(self.model)
+        require_rows(fitted.kernel_, data)
         steps: list[dict[str, Any]] = []
         with store.create(self.to, "predictions", self.overwrite) as group:
             with compute.measured(steps, "predict"):
-                fingerprint = write_predictions(load(self.model), data, group, self.bytes_allowed)
+                fingerprint = write_predictions(fitted, data, group, self.bytes_allowed)
             about = store.about(data)
             store.describe(
                 group,
@@ -75,7 +78,7 @@ class Predict(Storing):
 
 
 class Score(Step):
-    """Predictions of labelled rows -> AUROC, log loss, accuracy, micro and macro F1."""
+    """Predictions of labelled rows -> the metrics of their task."""
 
     title: ClassVar[str] = "score"
     do: Annotated[Literal["score"], Parameter(show=False, parse=False)] = "score"
@@ -160,7 +163,10 @@ def info(path: Path) -> dict[str, Any]:
 def provenance(path: Path, data: zarr.Group) -> dict[str, Any]:
     """What a model keeps of the dataset it was fitted on."""
     about = store.about(data)
-    kept = ("fingerprint", "encoder_fingerprint", "format", "n_rows", "files", "label_counts", "rejected")
+    kept = (
+        "fingerprint", "encoder_fingerprint", "format", "n_rows", "files", "label_counts", "rejected", "n_nodes",
+        "n_edges", "duplicate_edges", "self_loops", "weighted", "n_items", "mean_divergence", "mean_standard_error",
+    )  # fmt: skip
     found = {key: about[key] for key in kept if key in about}
     if "rejected" in found:
         found["rejected"] = found["rejected"] | {"first": read_rejects(data)[:20]}
@@ -178,8 +184,11 @@ def _check_features(model_path: Path, model: zarr.Group, data_path: str, data: z
             "table": "it has other columns: ingest it with the features of the training table",
         }
         otherwise = f"ingest it with --encoder {model_path}, or give predict the raw files"
-        made_of = store.about(model).get("data", {}).get("format")
-        raise InputError(f"{data_path} was not made as the data of {model_path}: {advice.get(made_of, otherwise)}.")
+        made_of, given = store.about(model).get("data", {}).get("format"), store.about(data).get("format")
+        said = advice.get(made_of, otherwise)
+        if made_of in advice and given != made_of:
+            said = f"the model is of the format {made_of}, and this is {given}: ingest it as the training data was"
+        raise InputError(f"{data_path} was not made as the data of {model_path}: {said}.")
     width, wanted = store.array(data, "X").shape[1], store.about(model)["n_features"]
     if width != wanted:
         raise InputError(

@@ -1,110 +1,25 @@
 """The step that fits: a dataset store in, a model store out."""
 
 import json
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 import zarr
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 from pydantic import Field
 
 from ask_dask import store
 from ask_dask.encode import Encoder
 from ask_dask.errors import InputError
 from ask_dask.estimators import AsKLSClassifier, AsKLSRegressor, model_store
-from ask_dask.ingest import read_divergence, read_graph
-from ask_dask.kernels import (
-    RBF,
-    SNE,
-    ConditionalProbability,
-    DirectedGraph,
-    ExpNegative,
-    Kernel,
-    KLDivergence,
-    Laplacian,
-    Linear,
-    LocalRBF,
-    Polynomial,
-    Precomputed,
-    StudentT,
-)
 from ask_dask.steps.each import info, provenance
-from ask_dask.steps.options import List, Seed, Storing
+from ask_dask.steps.kernel import KernelOptions
+from ask_dask.steps.options import List, Seed
+from ask_dask.steps.rows import require_rows
 
-NAMES = Literal[
-    "sne", "student-t", "rbf", "local-rbf", "laplacian", "linear", "polynomial", "conditional-probability", "kl",
-    "kl-gaussian", "graph", "precomputed",
-]  # fmt: skip
-
-
-class KernelOptions(Storing):
-    """Which kernel, and its parameters."""
-
-    data: Annotated[Path, Field(description="The dataset store.")]
-    kernel: Annotated[
-        NAMES | None,
-        Field(description="The kernel; default: graph for a graph, kl for samples, else sne. kl takes rows that are "
-              "distributions, kl-gaussian rows of means and then variances."),
-    ] = None  # fmt: skip
-    bandwidth: Annotated[
-        float | None, Field(gt=0, description="Width h in exp(-|x-z|^2/h^2); default: from the landmarks' variance.")
-    ] = None
-    scale: Annotated[
-        float, Field(gt=0, description="The a of exp(-a KL), or what multiplies the widths of local-rbf.")
-    ] = 1.0
-    neighbours: Annotated[int, Field(ge=1, description="Neighbours that give a width in local-rbf.")] = 10
-    normaliser: Annotated[
-        Literal["landmarks", "exact"], Field(description="Normaliser of sne, student-t and conditional-probability.")
-    ] = "landmarks"
-    degree: Annotated[int, Field(ge=1, description="Of the polynomial kernel.")] = 3
-    normalise: Annotated[
-        Literal["in-degree", "out-degree", "none"], Field(description="What the weights of a graph are divided by.")
-    ] = "in-degree"
-    self_loops: Annotated[bool, Field(description="Add an edge from each node of a graph to itself.")] = True
-    matrix: Annotated[Path | None, Field(description="The zarr array (N, N) of the precomputed kernel.")] = None
-    symmetrise: Annotated[
-        Literal["mean", "K'K", "KK'"] | None,
-        Field(description="Use (K + K')/2, K'K or KK' instead, to see what asymmetry buys."),
-    ] = None
-
-    def make_kernel(self, data: zarr.Group) -> Kernel | None:
-        """The kernel; None for the estimator's own, SNE with a bandwidth from the landmarks."""
-        held = {"graph": "graph", "samples": "kl"}.get(store.about(data).get("format", ""))
-        name = self.kernel or held or "sne"
-        if name == "sne" and self.bandwidth is None and self.normaliser == "landmarks":
-            return None
-        if name in ("sne", "rbf", "laplacian") and self.bandwidth is None:
-            raise InputError(f"The {name} kernel needs a bandwidth: give --bandwidth.")
-        width = self.bandwidth or 0.0
-        made = {
-            "sne": lambda: SNE(width, self.normaliser),
-            "student-t": lambda: StudentT(self.normaliser),
-            "rbf": lambda: RBF(width),
-            "local-rbf": lambda: LocalRBF(self.neighbours, self.scale),
-            "laplacian": lambda: Laplacian(width),
-            "linear": Linear,
-            "polynomial": lambda: Polynomial(self.degree),
-            "conditional-probability": lambda: ConditionalProbability(self.normaliser),
-            "kl": lambda: self._divergence(data) if held == "kl" else KLDivergence(self.scale),
-            "kl-gaussian": lambda: KLDivergence(self.scale, "gaussian"),
-            "graph": lambda: self._graph(data),
-            "precomputed": self._precomputed,
-        }
-        return made[name]()
-
-    def _divergence(self, data: zarr.Group) -> Kernel:
-        return ExpNegative(Precomputed(read_divergence(data)), self.scale)
-
-    def _graph(self, data: zarr.Group) -> Kernel:
-        return DirectedGraph(read_graph(data), self.self_loops, None if self.normalise == "none" else self.normalise)
-
-    def _precomputed(self) -> Kernel:
-        if self.matrix is None:
-            raise InputError("The precomputed kernel needs its matrix: give --matrix, the path of a zarr array (N, N).")
-        try:
-            return Precomputed(zarr.open_array(self.matrix, mode="r"))
-        except (OSError, KeyError, ValueError) as error:
-            raise InputError(f"{self.matrix} is not a zarr array: give the path of one, (N, N).") from error
+OfChoice = Parameter(group=Group("What is learned, and what is chosen on held-out rows", sort_key=2))
+OfLandmarks = Parameter(group=Group("Landmarks", sort_key=3))
+OfExact = Parameter(group=Group("Exact solution", sort_key=4))
 
 
 class Fit(KernelOptions):
@@ -114,64 +29,85 @@ class Fit(KernelOptions):
     do: Annotated[Literal["fit"], Parameter(show=False, parse=False)] = "fit"
     task: Annotated[
         Literal["classification", "regression"] | None,
+        OfChoice,
         Field(description="Default: regression of labels that are real numbers, else classification."),
     ] = None
-    gamma: Annotated[list[float], *List, Field(description="Weights of the squared errors, with commas.")] = [
-        1.0, 10.0, 100.0, 1000.0]  # fmt: skip
-    landmarks: Annotated[list[int], *List, Field(description="Landmark counts to choose from, with commas.")] = [1000]
-    exact: Annotated[
-        bool,
-        Parameter(negative=""),
-        Field(description="Every row a landmark, solved exactly; --landmarks is not used."),
-    ] = False
-    solver: Annotated[
-        Literal["direct", "minres"],
-        Field(description="Of an exact fit: decompose the whole kernel matrix, or iterate on its tiles, out of core."),
-    ] = "direct"
-    sampling: Annotated[Literal["uniform", "stratified"], Field(description="How landmarks are chosen.")] = "uniform"
-    folds: Annotated[int, Field(ge=2, description="Cross-validation folds.")] = 5
+    gamma: Annotated[list[float], *List, OfChoice, Field(description="Weights of the squared errors, with commas.")] = [
+        1.0,
+        10.0,
+        100.0,
+        1000.0,
+    ]
     merge: Annotated[
-        Literal["stack", "balanced", "mean", "source", "target"], Field(description="The score from f_s and f_t.")
+        Literal["stack", "balanced", "mean", "source", "target"],
+        OfChoice,
+        Field(description="The score from f_s and f_t; balanced: stacked with classes of equal weight."),
     ] = "stack"
     scoring: Annotated[
         Literal["auroc", "log_loss", "accuracy", "f1_micro", "f1_macro", "r2", "rmse", "mae"] | None,
+        OfChoice,
         Field(description="What chooses; default: auroc, or r2 of a regression."),
     ] = None
+    folds: Annotated[int, OfChoice, Field(ge=2, description="Cross-validation folds.")] = 5
     class_weight: Annotated[
-        Literal["balanced"] | None, Field(description="Weigh each class by the inverse of its frequency.")
+        Literal["balanced"] | None,
+        OfChoice,
+        Field(description="Weigh each class by the inverse of its frequency."),
     ] = None
-    ridge: Annotated[float, Field(ge=0, description="Ridge of the primal; from 1 on no resonance exists.")] = 0.0
-    damping: Annotated[float, Field(ge=0, description="Tikhonov damping of the saddle point.")] = 0.0
-    tol: Annotated[float, Field(gt=0, lt=1, description="Relative residual that minres reaches.")] = 1e-8
-    max_iter: Annotated[int, Field(ge=1, description="Most iterations of minres.")] = 1000
-    preconditioner: Annotated[
-        int | None, Field(ge=0, description="Landmarks that precondition minres; default: 500, or what fits.")
-    ] = None
+    max_scored_rows: Annotated[int, OfChoice, Field(ge=1, description="Most rows that held-out scores use.")] = (
+        1_000_000
+    )
+    landmarks: Annotated[
+        list[int], *List, OfLandmarks, Field(description="Landmark counts to choose from, with commas.")
+    ] = [1000]
+    sampling: Annotated[
+        Literal["uniform", "stratified"], OfLandmarks, Field(description="How landmarks are drawn.")
+    ] = "uniform"
+    ridge: Annotated[
+        float, OfLandmarks, Field(ge=0, description="Ridge of the primal; from 1 on no resonance exists.")
+    ] = 0.0
+    damping: Annotated[
+        float, OfLandmarks, Field(ge=0, description="Tikhonov damping, of landmarks or exact; cures a resonance.")
+    ] = 0.0
     compare_exact: Annotated[
-        bool, Parameter(negative=""), Field(description="Also solve exactly, and report the error of f on landmarks.")
+        bool,
+        Parameter(negative=""),
+        OfLandmarks,
+        Field(description="Also solve exactly, and report the error of f on landmarks."),
     ] = False
-    max_scored_rows: Annotated[int, Field(ge=1, description="Most rows that held-out scores use.")] = 1_000_000
+    exact: Annotated[
+        bool, Parameter(negative=""), OfExact, Field(description="Solve on all rows; --landmarks is not used.")
+    ] = False
+    solver: Annotated[
+        Literal["direct", "minres"],
+        OfExact,
+        Field(description="Decompose the kernel matrix, or iterate on its tiles, out of core."),
+    ] = "direct"
+    tol: Annotated[float, OfExact, Field(gt=0, lt=1, description="minres: relative residual to reach.")] = 1e-8
+    max_iter: Annotated[int, OfExact, Field(ge=1, description="minres: most iterations.")] = 1000
+    preconditioner: Annotated[
+        int | None, OfExact, Field(ge=0, description="minres: landmarks that precondition; default: 500, or what fits.")
+    ] = None
     seed: Seed = 0
 
     def inputs(self) -> dict[str, Any]:
-        return {"data": store.about(store.open_store(self.data, "dataset"))["fingerprint"]}
+        data = store.about(store.open_store(self.data, "dataset"))["fingerprint"]
+        return {"data": data} | self.matrix_facts()
 
     def run(self) -> dict[str, Any]:
         data = store.open_store(self.data, "dataset")
         if "y" not in data:
-            raise InputError(f"{self.data} holds no labels, and fit needs them: ingest files that have a label column.")
+            raise InputError(f"{self.data} holds no labels, and fit needs them: ingest files that have labels.")
         with store.create(self.to, "model", self.overwrite) as group:  # first, so that a place is refused at once
             model = self._estimator(data)
+            require_rows(model.kernel, data)
             weight = store.array(data, "weight") if "weight" in data else None
             model.fit(store.array(data, "X"), store.array(data, "y"), weight)
             self._write(model, data, group)
         return info(self.to) | {"steps": model.steps_}
 
     def _estimator(self, data: zarr.Group) -> AsKLSClassifier | AsKLSRegressor:
-        continuous = store.array(data, "y").dtype.kind == "f"
-        regression = self.task == "regression" or (self.task is None and continuous)
-        if self.class_weight and regression:
-            raise InputError("--class-weight is of classes, and these labels are real numbers: leave it out.")
+        regression = self._is_regression(store.array(data, "y"))
         more: dict[str, Any] = {} if regression else {"class_weight": self.class_weight}
         return (AsKLSRegressor if regression else AsKLSClassifier)(
             kernel=self.make_kernel(data),
@@ -186,6 +122,23 @@ class Fit(KernelOptions):
             **{name: getattr(self, name) for name in SAME},
             **more,
         )
+
+    def _is_regression(self, y: zarr.Array) -> bool:
+        """What is learned; refuses options and labels that do not go with it."""
+        regression = self.task == "regression" or (self.task is None and y.dtype.kind == "f")
+        for wrong, says in (
+            (self.class_weight and regression, "--class-weight is of classes, and this is a regression: leave it out."),
+            (self.solver == "minres" and not self.exact,
+             "--solver minres finds the exact solution: give --exact too, or leave it out."),
+            (self.compare_exact and self.exact,
+             "--compare-exact is of landmarks, and --exact has none: leave one of them out."),
+            (not regression and y.ndim == 2 and not _is_binary(y),
+             f"The label columns of {self.data} are not all 0 or 1: for numbers give --task regression, for classes "
+             "ingest one label column."),
+        ):  # fmt: skip
+            if wrong:
+                raise InputError(says)
+        return regression
 
     def _write(self, model: AsKLSClassifier | AsKLSRegressor, data: zarr.Group, group: zarr.Group) -> None:
         model_store.write(model, group)
@@ -202,6 +155,11 @@ class Fit(KernelOptions):
         )
         if "encoder" in data:
             Encoder.load(store.subgroup(data, "encoder")).save(group.create_group("encoder"))
+
+
+def _is_binary(y: zarr.Array) -> bool:
+    """Whether all labels are 0 or 1."""
+    return y.dtype.kind in "biuf" and bool(np.isin(store.read(y), (0, 1)).all())
 
 
 SAME = (

@@ -9,13 +9,14 @@ import zarr
 
 from ask_dask import blocks, budget, compute, store
 from ask_dask.estimators.base import AsKLS
+from ask_dask.steps.kernel import OF_NUMBERS
 
 
 def write_predictions(model: AsKLS, data: zarr.Group, group: zarr.Group, memory: int | None = None) -> str:
     """Predict every row of a dataset store into a predictions store, one task per shard; its fingerprint.
 
     Arrays: f_source, f_target and score (N, q), probability (N, n_classes) unless values are regressed, float32; row_id
-    (N,), and file, line and y where the data have them.
+    (N,), the ids of the data, the numbers of nodes or items, or of rows, and file, line and y where the data have them.
 
     Raises
     ------
@@ -34,7 +35,8 @@ def write_predictions(model: AsKLS, data: zarr.Group, group: zarr.Group, memory:
         n_classes=n_classes,
     )
     budget.check(plan, compute.workers(), memory or compute.machine_memory(), "workers")
-    ids = store.array(data, "id") if "id" in data else None
+    numbered = store.about(data).get("format") in OF_NUMBERS
+    ids = store.array(data, "id") if "id" in data else X if numbered else None
     copied = {name: store.array(data, name) for name in ("file", "line", "y") if name in data}
     shapes: dict[str, tuple[tuple[int, ...], Any]] = {
         name: ((n, q), np.float32) for name in ("f_source", "f_target", "score")
@@ -60,7 +62,7 @@ def _predict_shard(shared: tuple[Any, ...], X: zarr.Array, start: int, stop: int
     values = {"f_source": f[:, :q], "f_target": f[:, q:], "score": model.merged_(f)}
     if "probability" in out:
         values["probability"] = model.merger_.probability(f)
-    values["row_id"] = np.arange(start, stop) if ids is None else store.read(ids, start, stop)
+    values["row_id"] = np.arange(start, stop) if ids is None else store.read(ids, start, stop).ravel()
     values |= {name: store.read(found, start, stop) for name, found in copied.items()}
     for name, value in values.items():
         out[name][start:stop] = value

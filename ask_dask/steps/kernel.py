@@ -1,0 +1,169 @@
+"""The options that name a kernel and its parameters, and the kernel that they make for a dataset store."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import zarr
+from cyclopts import Group, Parameter
+from pydantic import Field
+
+from ask_dask import store
+from ask_dask.errors import InputError
+from ask_dask.ingest import read_divergence, read_graph
+from ask_dask.kernels import (
+    RBF,
+    SNE,
+    ConditionalProbability,
+    DirectedGraph,
+    ExpNegative,
+    Kernel,
+    KLDivergence,
+    Laplacian,
+    Linear,
+    LocalRBF,
+    Polynomial,
+    Precomputed,
+    StudentT,
+)
+from ask_dask.steps.options import Storing
+
+TAKES: dict[str, tuple[str, ...]] = {
+    "sne": ("bandwidth", "normaliser"),
+    "student-t": ("normaliser",),
+    "rbf": ("bandwidth",),
+    "local-rbf": ("scale", "neighbours"),
+    "laplacian": ("bandwidth",),
+    "linear": (),
+    "polynomial": ("degree",),
+    "conditional-probability": ("normaliser",),
+    "kl": ("scale",),
+    "kl-gaussian": ("scale",),
+    "graph": ("normalise", "self_loops"),
+    "precomputed": ("matrix",),
+}
+"""The options of each kernel."""
+
+NAMES = Literal[
+    "sne", "student-t", "rbf", "local-rbf", "laplacian", "linear", "polynomial", "conditional-probability", "kl",
+    "kl-gaussian", "graph", "precomputed",
+]  # fmt: skip
+
+OF_NUMBERS = {"graph": ("graph", "nodes"), "samples": ("kl", "items")}
+"""Formats whose rows are numbers of points: the kernel over these, and what they are."""
+
+OfKernel = Parameter(group=Group("Kernel", sort_key=1))
+
+
+class KernelOptions(Storing):
+    """Which kernel, and its parameters."""
+
+    data: Annotated[Path, Field(description="The dataset store.")]
+    kernel: Annotated[
+        NAMES | None,
+        OfKernel,
+        Field(description="Default: graph for a graph, kl for samples, else sne. kl takes rows that are distributions, "
+              "kl-gaussian rows of means, then variances."),
+    ] = None  # fmt: skip
+    bandwidth: Annotated[
+        float | None,
+        OfKernel,
+        Field(gt=0, description="sne, rbf, laplacian: width h. Default, of sne: from the landmarks' variance."),
+    ] = None
+    normaliser: Annotated[
+        Literal["landmarks", "exact"],
+        OfKernel,
+        Field(description="sne, student-t, conditional-probability: what the sums over all targets come from."),
+    ] = "landmarks"
+    scale: Annotated[
+        float, OfKernel, Field(gt=0, description="kl, kl-gaussian: a of exp(-a KL). local-rbf: times the widths.")
+    ] = 1.0
+    neighbours: Annotated[int, OfKernel, Field(ge=1, description="local-rbf: neighbours that give a width.")] = 10
+    degree: Annotated[int, OfKernel, Field(ge=1, description="polynomial: its degree.")] = 3
+    normalise: Annotated[
+        Literal["in-degree", "out-degree", "none"], OfKernel, Field(description="graph: what divides the weights.")
+    ] = "in-degree"
+    self_loops: Annotated[bool, OfKernel, Field(description="graph: an edge from each node to itself.")] = True
+    matrix: Annotated[
+        Path | None, OfKernel, Field(description="precomputed: a zarr array (N, N); rows hold point numbers.")
+    ] = None
+    symmetrise: Annotated[
+        Literal["mean", "K'K", "KK'"] | None,
+        OfKernel,
+        Field(description="Use (K + K')/2, K'K or KK' instead, to see what asymmetry buys."),
+    ] = None
+
+    def make_kernel(self, data: zarr.Group) -> Kernel | None:
+        """The kernel; None for the estimator's own, SNE with a bandwidth from the landmarks.
+
+        Raises
+        ------
+        InputError
+            A kernel that the store's rows are not made for, that lacks an option, or that does not have one.
+        """
+        form = store.about(data).get("format", "")
+        own, rows = OF_NUMBERS.get(form, ("sne", ""))
+        name = self.kernel or own
+        if rows and name not in (own, "precomputed"):
+            raise InputError(
+                f"The {name} kernel takes features, and the rows of {self.data} are numbers of {rows}: use --kernel "
+                f"{own}, or precomputed with a matrix over them."
+            )
+        self._refuse_unused(name)
+        if name == "sne" and self.bandwidth is None and self.normaliser == "landmarks":
+            return None
+        if "bandwidth" in TAKES[name] and self.bandwidth is None:
+            raise InputError(f"The {name} kernel needs a bandwidth: give --bandwidth.")
+        return self._made(name, data, form)
+
+    def _refuse_unused(self, name: str) -> None:
+        for option in sorted({option for options in TAKES.values() for option in options}.difference(TAKES[name])):
+            if getattr(self, option) != type(self).model_fields[option].default:
+                kernels = ", ".join(kernel for kernel, options in TAKES.items() if option in options)
+                shown = option.replace("_", "-")
+                raise InputError(f"The {name} kernel has no --{shown}, which is of {kernels}: leave it out.")
+
+    def _made(self, name: str, data: zarr.Group, form: str) -> Kernel:
+        width = self.bandwidth or 0.0
+        made = {
+            "sne": lambda: SNE(width, self.normaliser),
+            "student-t": lambda: StudentT(self.normaliser),
+            "rbf": lambda: RBF(width),
+            "local-rbf": lambda: LocalRBF(self.neighbours, self.scale),
+            "laplacian": lambda: Laplacian(width),
+            "linear": Linear,
+            "polynomial": lambda: Polynomial(self.degree),
+            "conditional-probability": lambda: ConditionalProbability(self.normaliser),
+            "kl": self._divergence if form == "samples" else lambda: KLDivergence(self.scale),
+            "kl-gaussian": lambda: KLDivergence(self.scale, "gaussian"),
+            "graph": lambda: self._graph(data),
+            "precomputed": self._precomputed,
+        }
+        return made[name]()
+
+    def _divergence(self) -> Kernel:
+        # By its absolute path, since the model keeps it.
+        return ExpNegative(Precomputed(read_divergence(store.open_store(self.data.absolute()))), self.scale)
+
+    def _graph(self, data: zarr.Group) -> Kernel:
+        return DirectedGraph(read_graph(data), self.self_loops, None if self.normalise == "none" else self.normalise)
+
+    def _precomputed(self) -> Kernel:
+        if self.matrix is None:
+            raise InputError("The precomputed kernel needs its matrix: give --matrix, the path of a zarr array (N, N).")
+        try:
+            K = zarr.open_array(self.matrix.absolute(), mode="r")
+        except (OSError, KeyError, ValueError, TypeError) as error:
+            raise InputError(f"{self.matrix} is not a zarr array: give --matrix the path of one, (N, N).") from error
+        if K.ndim != 2 or K.shape[0] != K.shape[-1] or K.dtype.kind not in "biuf":
+            raise InputError(
+                f"{self.matrix} is an array of shape {K.shape} and dtype {K.dtype}, and a kernel matrix must be "
+                "square, (N, N), and of numbers: give another --matrix."
+            )
+        return Precomputed(K)
+
+    def matrix_facts(self) -> dict[str, Any]:
+        """What tells a changed matrix without reading it: its bytes, and when they were last written."""
+        if self.matrix is None:
+            return {}
+        files = [file.stat() for file in self.matrix.rglob("*") if file.is_file()]
+        return {"matrix": [sum(file.st_size for file in files), max((file.st_mtime for file in files), default=0.0)]}

@@ -1,0 +1,36 @@
+"""What the tests of the command line share: how a command ends that is refused or interrupted, and what it leaves."""
+
+import os
+import subprocess
+import sys
+
+COMMAND = [sys.executable, "-c", "from ask_dask.cli import main; main()"]
+"""The command in a process of its own."""
+
+
+def hidden(folder):
+    """Names of hidden files and folders, at any depth."""
+    found = (name for _, folders, files in os.walk(folder) for name in (*folders, *files))
+    return [name for name in found if name.startswith(".")]
+
+
+def refused(result, message):
+    """Exit code 1, nothing on stdout, one line on stderr."""
+    code, out, err = result
+    assert (code, out) == (1, "") and err.count("\n") == 1 and err.startswith("ask-dask: "), result
+    assert message in err, err
+    return True
+
+
+def interrupted(process, number):
+    """Send the signal until the process ends: exit code 130, one line on stderr."""
+    for _ in range(5):  # again when nothing happens, as a person would: a library may swallow the first
+        process.send_signal(number)
+        try:
+            out, err = process.communicate(timeout=10)
+            break
+        except subprocess.TimeoutExpired:
+            pass
+    assert (process.returncode, out) == (130, "")
+    assert err == "ask-dask: interrupted; complete stores are kept, and the same command starts again.\n"
+    return True

@@ -1,0 +1,398 @@
+"""The exact solutions: dense and out of core against the oracle, checkpoints, resonances, symmetric kernels, memory."""
+
+import multiprocessing
+import threading
+import tracemalloc
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+
+import dask
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import make_moons
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold
+
+from ask_dask import AsKLSClassifier, AsKLSRegressor, compute
+from ask_dask.errors import BudgetError, InputError, ResonanceWarning, StoreError
+from ask_dask.kernels import (
+    RBF,
+    SNE,
+    ConditionalProbability,
+    DirectedGraph,
+    ExpNegative,
+    KLDivergence,
+    LocalRBF,
+    Precomputed,
+    StudentT,
+    Symmetrised,
+)
+from ask_dask.solve import DenseSystem, IterativeSystem, Tiles, checkpoint, tiles
+
+rng = np.random.default_rng(11)
+POINTS = rng.uniform(0.1, 2.0, size=(70, 4))
+NUMBERS = np.arange(70)
+K = rng.normal(size=(70, 70)) @ np.diag(0.7 ** np.arange(70)) @ rng.normal(size=(70, 70)) / 40
+Y = rng.normal(size=(70, 3))
+CLASSES = rng.integers(0, 3, 70)
+X, y = make_moons(90, noise=0.25, random_state=0)
+ALL_ROWS = {"n_landmarks": None, "cv": None, "merge": "mean"}
+FOLDS = {"cv": KFold(3, shuffle=True, random_state=1), "merge": "stack"}
+SPARSE_K = np.where(rng.random((70, 70)) < 0.1, K, 0)
+KERNELS = [
+    RBF(1.0), SNE(0.7), SNE(0.7, "exact"), StudentT(), LocalRBF(5), KLDivergence(2.0), KLDivergence(0.1, "gaussian"),
+    ConditionalProbability(), 0.5 * RBF(0.7) + SNE(0.5), LocalRBF(3) * StudentT(), 3 * LocalRBF(4),
+    Symmetrised(SNE(0.7)), Precomputed(K), DirectedGraph(SPARSE_K != 0), ExpNegative(Precomputed(K**2), 2.0),
+    Precomputed(K) * DirectedGraph(SPARSE_K != 0) + 2 * Precomputed(K.T),
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def one_blas_thread():
+    """Set once for a whole test, and not by each of many small steps."""
+    with compute.one_blas_thread():
+        yield
+
+
+def points_of(kernel):
+    return POINTS if kernel.shape is None else NUMBERS[:, None]
+
+
+# ------------------------------------------------------------------------------------------------------------- dense
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 2**31), st.integers(2, 40), st.integers(1, 4), st.floats(0.05, 20))
+def test_dense_is_the_dual_of_the_oracle(oracle, seed, n, q, gamma):
+    random = np.random.default_rng(seed)
+    K, Y = random.normal(size=(n, n)), random.normal(size=(n, q))
+    system = DenseSystem(K, Y)
+    if np.abs(1 - gamma * system.singular_values).min() < 1e-4:
+        return
+    s, (a, c, b1, b2) = system.solve(gamma), oracle.askls_dual(K, Y, gamma)
+    for found, expected in ((s.target, a), (s.source, c), (s.intercepts, [b1, b2])):
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(a).max())
+    np.testing.assert_allclose(system.singular_values, np.linalg.svd(oracle.centre(K))[1], atol=1e-9)
+
+
+@pytest.mark.parametrize("damping", [0.0, 0.5])
+def test_the_path_is_the_single_solutions_and_damping_the_formula_on_modes(oracle, damping):
+    gammas = (0.3, 2.0, 9.0)
+    _, expected = oracle.askls_path(*oracle.landmark_features(K, K, K), Y, gammas, damping)
+    Ps, Pt = oracle.landmark_features(K, K, K)
+    for gamma, s, (w, v, b1, b2) in zip(gammas, DenseSystem(K, Y).path(gammas, damping), expected, strict=True):
+        alone = DenseSystem(K, Y).solve(gamma, damping)
+        np.testing.assert_array_equal(s.source, alone.source)
+        np.testing.assert_allclose(K @ s.source + s.intercepts[0], Ps @ w + b1, atol=1e-8)
+        np.testing.assert_allclose(K.T @ s.target + s.intercepts[1], Pt @ v + b2, atol=1e-8)
+
+
+@settings(deadline=None, max_examples=8)
+@given(st.lists(st.integers(0, 3), min_size=70, max_size=70).filter(lambda w: np.count_nonzero(w) > 2))
+def test_weights_are_repeated_rows_and_zero_removes_one(weights):
+    rows = np.repeat(np.arange(70), weights)
+    weighted = DenseSystem(K, Y, np.array(weights, float)).solve(0.9, damping=0.1)
+    repeated = DenseSystem(K[np.ix_(rows, rows)], Y[rows]).solve(0.9, damping=0.1)
+    for name in ("source", "target"):
+        summed = np.zeros((70, 3))
+        np.add.at(summed, rows, getattr(repeated, name))
+        np.testing.assert_allclose(getattr(weighted, name), summed, atol=1e-8)
+    np.testing.assert_allclose(weighted.intercepts, repeated.intercepts, atol=1e-8)
+
+
+# ------------------------------------------------------------------------------------------------------------- tiles
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_products_of_tiles_are_dense_products(monkeypatch, kernel):
+    monkeypatch.setattr(tiles, "TILE", 16)
+    points = points_of(kernel)
+    whole, found = kernel(points, points), Tiles(kernel.at(points, points, 70, points), 70)
+    Kc, Ka = found.products(Y, Y[:, :2])
+    np.testing.assert_allclose(Kc, whole @ Y, atol=1e-10)
+    np.testing.assert_allclose(Ka, whole.T @ Y[:, :2], atol=1e-10)
+    np.testing.assert_allclose(found.matrix(), whole, atol=1e-12)
+
+
+class Counting:
+    """A landmark kernel that counts how often each entry is evaluated."""
+
+    def __init__(self, K):
+        self.K, self.counts, self.lock = K, np.zeros(K.shape, int), threading.Lock()
+
+    def tile(self, rows, columns):
+        with self.lock:
+            self.counts[rows, columns] += 1
+        return self.K[rows, columns]
+
+
+@pytest.mark.parametrize("damping", [0.0, 0.1])
+def test_each_entry_is_evaluated_once_an_iteration_for_all_systems(monkeypatch, damping):
+    monkeypatch.setattr(tiles, "TILE", 16)
+    counting, sets = Counting(K), np.column_stack([NUMBERS % 3 != 0, np.ones(70)]).astype(float)
+    system = IterativeSystem(Tiles(counting, 70), Y, sets, (0.5, 1.0), damping)
+    found = system.solve()
+    assert found.converged and (counting.counts == found.evaluations).all()
+    assert found.iterations == len(found.residuals) < found.evaluations <= found.iterations + 8
+    assert found.residuals[-1] < 1e-8 < found.residuals[0]
+
+
+# ------------------------------------------------------------------------------------------------------------ minres
+@pytest.mark.parametrize(("kernel", "preconditioner", "change"), [
+    (SNE(0.7), 0, {}), (SNE(0.7), 25, {"damping": 0.3}), (LocalRBF(20), "auto", FOLDS),
+    (Precomputed(K), 0, {"damping": 0.3}), (Precomputed(K), 25, FOLDS), (Precomputed(K), "auto", FOLDS | {"damping": 0.1}),
+    (DirectedGraph(SPARSE_K != 0), 25, {"symmetrise": "mean"})])  # fmt: skip
+def test_minres_is_the_dense_solution(kernel, preconditioner, change):
+    points, weights = points_of(kernel), np.random.default_rng(1).uniform(0.1, 2.0, 70)
+    params = {"kernel": kernel, "gamma": [0.2, 0.9] if "cv" in change else 0.8, "random_state": 0} | ALL_ROWS | change
+    dense = AsKLSClassifier(**params).fit(points, CLASSES, weights)
+    minres = AsKLSClassifier(**params, solver="minres", preconditioner=preconditioner).fit(points, CLASSES, weights)
+    assert minres.solver_["converged"] and minres.solver_["relative_residual"] <= 1e-8
+    np.testing.assert_allclose(minres.discriminants(points), dense.discriminants(points), rtol=1e-6, atol=1e-6)
+    for name, values in (dense.cv_results_ if "cv" in change else {}).items():
+        np.testing.assert_allclose(minres.cv_results_[name], values, rtol=1e-5, err_msg=name)
+
+
+@settings(deadline=None, max_examples=6)
+@given(st.integers(0, 2**31), st.integers(2, 12), st.integers(1, 3), st.floats(0.05, 5), st.sampled_from([0.0, 0.4]))
+def test_minres_is_dense_for_any_matrix(seed, n, q, gamma, damping):
+    random = np.random.default_rng(seed)
+    K, Y, weights = random.normal(size=(n, n)), random.normal(size=(n, q)), random.uniform(0.5, 2, n)
+    dense = DenseSystem(K, Y, weights)
+    if np.abs(1 - gamma * dense.singular_values).min() < 1e-2:
+        return
+    system = IterativeSystem(Tiles(Counting(K), n), Y, weights[:, None], (gamma,), damping)
+    assert system.solve(tol=1e-10).converged
+    expected, found = dense.solve(gamma, damping), system.solution(0, 0, dense.singular_values)
+    size = np.abs(expected.target).max()
+    np.testing.assert_allclose(found.target, expected.target, atol=1e-6 * size)
+    np.testing.assert_allclose(found.source, expected.source, atol=1e-6 * size)
+    np.testing.assert_allclose(found.intercepts, expected.intercepts, atol=1e-6 * max(size, 1))
+
+
+def test_preconditioning_saves_iterations():
+    params = {"kernel": SNE(0.7), "gamma": 30.0, "solver": "minres", "random_state": 0} | ALL_ROWS
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResonanceWarning)
+        counts = [AsKLSClassifier(**params, preconditioner=m).fit(X, y).n_iter_ for m in (0, 80)]
+    assert counts[1] < counts[0] / 2
+
+
+def test_processes_give_what_threads_give():
+    params = {"kernel": SNE(0.7), "gamma": 0.5, "solver": "minres", "tol": 1e-5, "random_state": 0} | ALL_ROWS
+    expected = AsKLSClassifier(**params).fit(X, y)
+    with (
+        ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool,
+        dask.config.set(scheduler="processes", pool=pool),
+    ):
+        found = AsKLSClassifier(**params).fit(X, y)
+    assert found.n_iter_ == expected.n_iter_
+    np.testing.assert_allclose(found.discriminants(X), expected.discriminants(X), atol=1e-8)
+
+
+# -------------------------------------------------------------------------------------------------------- checkpoint
+class _Interrupted(Precomputed):
+    """A matrix whose evaluation is interrupted once a number of blocks were read."""
+
+    left = float("inf")
+
+    def __call__(self, X, Z):
+        type(self).left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+        return super().__call__(X, Z)
+
+
+@pytest.fixture
+def eager(monkeypatch):
+    """Checkpoints at every step; blocks are counted from a large number down."""
+    monkeypatch.setattr(checkpoint, "SECONDS", 0)
+    monkeypatch.setattr(_Interrupted, "left", 10**6)
+
+
+def minres(path, kernel=None, **change):
+    params = {"kernel": kernel or _Interrupted(K), "gamma": 3.0, "solver": "minres", "preconditioner": 0} | ALL_ROWS
+    return AsKLSRegressor(**params | {"checkpoint": path} | change)
+
+
+def test_an_interrupted_fit_goes_on_where_it_was(tmp_path, eager):
+    path = tmp_path / "kept.zarr"
+    expected = minres(None).fit(NUMBERS, Y)
+    needed = 10**6 - _Interrupted.left
+    _Interrupted.left = 0.9 * needed
+    with pytest.raises(KeyboardInterrupt):
+        minres(path).fit(NUMBERS, Y)
+    assert path.exists()
+    _Interrupted.left = 10**6
+    resumed = minres(path).fit(NUMBERS, Y)
+    assert 10**6 - _Interrupted.left < 0.7 * needed
+    np.testing.assert_allclose(resumed.discriminants(NUMBERS), expected.discriminants(NUMBERS), atol=1e-6)
+    assert resumed.n_iter_ == len(resumed.solver_["residuals"])
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("change", ["kernel", "gamma", "y", "X", "weights", "damping"])
+def test_a_checkpoint_of_another_fit_is_refused(tmp_path, eager, change):
+    path = tmp_path / "kept.zarr"
+    with pytest.warns(ConvergenceWarning):
+        minres(path, max_iter=3).fit(NUMBERS, Y)
+    other = {"kernel": {"kernel": _Interrupted(K + np.eye(70))}, "gamma": {"gamma": 2.0}, "damping": {"damping": 0.1}}
+    with pytest.raises(StoreError, match="checkpoint of another fit"):
+        minres(path, **other.get(change, {})).fit(
+            NUMBERS[::-1] if change == "X" else NUMBERS, Y + (change == "y"), NUMBERS if change == "weights" else None
+        )
+
+
+@pytest.mark.parametrize("change", ["X", "y"])
+def test_a_checkpoint_knows_where_sparse_entries_are(tmp_path, eager, change):
+    path, sparse = tmp_path / "kept.zarr", sp.random_array((70, 6), density=0.2, format="csr", rng=0)
+    labels = sp.csr_matrix(sparse != 0, dtype=int)
+    params = {"kernel": SNE(1.0), "gamma": 3.0, "solver": "minres", "max_iter": 3} | ALL_ROWS
+    params = params | {"checkpoint": path, "preconditioner": 0}
+    with pytest.warns(ConvergenceWarning):
+        AsKLSClassifier(**params).fit(sparse, labels)
+    moved = {"X": sparse, "y": labels} | {change: {"X": sparse, "y": labels}[change][:, [1, 0, 2, 3, 4, 5]]}
+    with pytest.raises(StoreError, match="checkpoint of another fit"):
+        AsKLSClassifier(**params).fit(moved["X"], moved["y"])
+
+
+def test_not_converged_is_told_and_more_iterations_go_on(tmp_path):
+    path = tmp_path / "kept.zarr"
+    with pytest.warns(ConvergenceWarning, match=r"minres stopped after 5 iterations .* lie close around 1/gamma"):
+        few = minres(path, max_iter=5).fit(NUMBERS, Y)
+    assert not few.solver_["converged"] and few.n_iter_ == 5 and path.exists()
+    assert np.isfinite(few.discriminants(NUMBERS)).all()
+    more = minres(path).fit(NUMBERS, Y)
+    assert more.solver_["converged"] and more.solver_["residuals"][:5] == few.solver_["residuals"]
+    np.testing.assert_allclose(more.discriminants(NUMBERS), minres(None).fit(NUMBERS, Y).discriminants(NUMBERS), atol=1e-6)
+
+
+# --------------------------------------------------------------------------------------------------------- resonance
+def cora(data, fraction, seed=0):
+    found = scipy.io.loadmat(data / "cora" / "askls_authors_cora.mat")
+    rows = np.sort(np.random.default_rng(seed).permutation(len(found["G"]))[: int(fraction * len(found["G"]))])
+    return found["G"][np.ix_(rows, rows)], found["label"].ravel()[rows]
+
+
+def isolated_nodes():
+    """A graph in which ten nodes have only their self loops: a singular value of exactly 1."""
+    edges = np.random.default_rng(4).integers(10, 50, size=(90, 2))
+    return DirectedGraph(edges).matrix.toarray(), np.random.default_rng(5).integers(0, 3, int(edges.max()) + 1)
+
+
+def all_solvers(K, labels, **change):
+    params = {"kernel": Precomputed(K), "gamma": 1.0, "cv": None, "merge": "mean", "random_state": 0} | change
+    for how in ({"n_landmarks": None}, {"n_landmarks": len(K)}, {"n_landmarks": None, "solver": "minres"},
+                {"n_landmarks": None, "solver": "minres", "preconditioner": 0}):  # fmt: skip
+        yield AsKLSClassifier(**params | how), np.arange(len(K)), labels
+
+
+def check_resonance(K, labels, tol):
+    answers, sigma = [], np.linalg.svd(centre(K))[1]
+    for model, numbers, classes in all_solvers(K, labels):
+        with pytest.warns(ResonanceWarning, match="use gamma=") as told:
+            model.fit(numbers, classes)
+        found = model.resonance_
+        assert f"{found.safe_gamma:.4g}" in str(told[0].message)
+        assert (found.treatment, found.condition_number) == ("pseudo-inverse", np.inf)
+        assert found.gap < 1e-9 and found.nearest[0] == found.sigma == pytest.approx(1.0, abs=1e-9)
+        if model.solver == "direct":
+            assert abs(1 - found.safe_gamma * sigma).min() == pytest.approx(abs(1 - found.safe_gamma * model.singular_values_).min(), abs=1e-9)
+        answers.append(model.discriminants(numbers))
+    for answer in answers:
+        assert np.isfinite(answer).all()
+        np.testing.assert_allclose(answer, answers[0], atol=tol)
+
+
+def centre(K):
+    return K - K.mean(0) - K.mean(1)[:, None] + K.mean()
+
+
+def test_an_exactly_singular_system_has_one_answer_from_every_solver():
+    check_resonance(*isolated_nodes(), tol=1e-6)
+
+
+def test_the_authors_cora_kernel_is_singular_at_gamma_1(data):
+    check_resonance(*cora(data, 0.11), tol=1e-5)
+
+
+@pytest.mark.slow
+def test_the_authors_cora_kernel_with_60_per_cent_training_rows(data):
+    check_resonance(*cora(data, 0.6), tol=1e-5)
+
+
+@pytest.mark.parametrize("cure", [{"damping": 0.1}, {"ridge": 1.5}])
+def test_damping_and_ridge_cure_a_resonance(cure):
+    answers = []
+    for model, numbers, classes in all_solvers(*isolated_nodes(), **cure):
+        if model.solver == "minres" and "ridge" in cure:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.fit(numbers, classes)
+        assert model.resonance_.treatment == f"{next(iter(cure))} {next(iter(cure.values())):g}"
+        assert np.isfinite(model.resonance_.condition_number)
+        answers.append(model.discriminants(numbers))
+        np.testing.assert_allclose(answers[-1], answers[0], atol=1e-4)
+
+
+# --------------------------------------------------------------------------------------------------- symmetric kernels
+def ls_svm(K, Y, gamma):
+    n = len(K)
+    M = np.block([[np.zeros((1, 1)), np.ones((1, n))], [np.ones((n, 1)), K + np.eye(n) / gamma]])
+    found = np.linalg.solve(M, np.vstack([np.zeros((1, Y.shape[1])), Y]))
+    return K @ found[1:] + found[0]
+
+
+@pytest.mark.parametrize("how", [None, "mean", "K'K", "KK'"])
+@pytest.mark.parametrize("change", [{}, {"n_landmarks": 70}, {"solver": "minres"}])
+def test_symmetric_kernels_give_the_ls_svm(how, change):
+    """Proposition 2 of He et al.: f_s = f_t."""
+    symmetric = {None: K + K.T, "mean": (K + K.T) / 2, "K'K": K.T @ K, "KK'": K @ K.T}[how]
+    model = AsKLSRegressor(Precomputed(K if how else K + K.T), 0.4, symmetrise=how, **ALL_ROWS | change)
+    if how in ("K'K", "KK'") and "solver" in change:
+        with pytest.raises(InputError, match="use 'mean'"):
+            model.fit(NUMBERS, Y)
+        return
+    model.fit(NUMBERS, Y)
+    assert model.asymmetry_ < 1e-12
+    np.testing.assert_allclose(model.decision_source(NUMBERS), ls_svm(symmetric, Y, 0.4), atol=1e-6)
+    np.testing.assert_allclose(model.decision_target(NUMBERS), model.decision_source(NUMBERS), atol=1e-6)
+
+
+# ------------------------------------------------------------------------------------------------- reference and memory
+@pytest.mark.parametrize("memory", [None, "30MiB"])
+def test_the_error_of_landmarks_is_recorded_and_ends_at_nothing(memory):
+    params = {"kernel": RBF(0.5) * LocalRBF(5, anchors=X), "gamma": 0.3, "cv": 3, "memory": memory}
+    model = AsKLSClassifier(**params, n_landmarks=[10, 40, 90], compare_exact=True, random_state=0).fit(X, y)
+    found = model.landmark_error_
+    assert found["n_landmarks"] == [10, 40, 90] and found["n"] == 90
+    assert found["reference"] == "exact, dense"
+    for role in ("source", "target"):
+        first, second, last = found[role]
+        assert first > second > last and last < 1e-6
+
+
+def test_plans_that_do_not_fit_are_refused_before_work_and_name_a_way_out():
+    many = np.zeros((5000, 2))
+    labels = np.arange(5000) % 2
+    model = AsKLSClassifier(SNE(1.0), 1.0, **ALL_ROWS, memory="100MiB")
+    with pytest.raises(BudgetError, match=r"use rows=\d+ or less, .* solver='minres'"):
+        model.fit(many, labels)
+    with pytest.raises(BudgetError, match=r"preconditioner=2000 needs .* use preconditioner=\d+ or less"):
+        model.set_params(solver="minres", preconditioner=2000).fit(many, labels)
+    with pytest.raises(BudgetError, match=r"preconditioner=0 needs .* use a budget of"):
+        model.set_params(preconditioner="auto", memory="10MiB").fit(many, labels)
+
+
+def test_minres_stays_within_its_plan_where_dense_does_not_fit():
+    many, labels = make_moons(1000, noise=0.25, random_state=0)
+    model = AsKLSClassifier(SNE(0.5), 5.0, **ALL_ROWS, memory="40MiB", random_state=0)
+    with pytest.raises(BudgetError):
+        model.fit(many, labels)
+    tracemalloc.start()
+    model.set_params(solver="minres").fit(many, labels)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40 << 20
+    assert model.score(many, labels) > 0.9
