@@ -131,9 +131,9 @@ def minres_plan(
     """Memory of the exact solution by iteration, with a preconditioner of so many landmarks.
 
     >>> print(minres_plan(500, 50_000, n_folds=5, n_gammas=1, n_outputs=1, row_bytes=160, workers=2))
-    points 7.6 MiB, iterates 64.1 MiB, products 16.0 MiB, preconditioner 381.5 MiB, moments 68.7 MiB, tiles 24.0 MiB
+    points 7.6 MiB, iterates 109.9 MiB, products 27.5 MiB, preconditioner 381.6 MiB, moments 68.7 MiB, tiles 24.0 MiB
     """
-    systems = n_gammas * ((n_folds + 1) * n_outputs + 1)
+    systems = n_gammas * (n_folds + 1) * (n_outputs + 1)  # each has a probe
     vector, m = 8 * n_rows * systems * (1 + damped), n_landmarks
     return Plan(
         {

@@ -140,7 +140,8 @@ def test_each_entry_is_evaluated_once_an_iteration_for_all_systems(monkeypatch, 
 # ------------------------------------------------------------------------------------------------------------ minres
 @pytest.mark.parametrize(("kernel", "preconditioner", "change"), [
     (SNE(0.7), 0, {}), (SNE(0.7), 25, {"damping": 0.3}), (LocalRBF(20), "auto", FOLDS),
-    (Precomputed(K), 0, {"damping": 0.3}), (Precomputed(K), 25, FOLDS), (Precomputed(K), "auto", FOLDS | {"damping": 0.1}),
+    (Precomputed(K), 0, {"damping": 0.3}), (Precomputed(K), 25, FOLDS),
+    (Precomputed(K), "auto", FOLDS | {"damping": 0.1}),
     (DirectedGraph(SPARSE_K != 0), 25, {"symmetrise": "mean"})])  # fmt: skip
 def test_minres_is_the_dense_solution(kernel, preconditioner, change):
     points, weights = points_of(kernel), np.random.default_rng(1).uniform(0.1, 2.0, 70)
@@ -217,15 +218,16 @@ def minres(path, kernel=None, **change):
 
 def test_an_interrupted_fit_goes_on_where_it_was(tmp_path, eager):
     path = tmp_path / "kept.zarr"
-    expected = minres(None).fit(NUMBERS, Y)
+    flat = {"kernel": _Interrupted(np.random.default_rng(2).normal(size=(70, 70)) / 20), "gamma": 1.0}  # many modes
+    expected = minres(None, **flat).fit(NUMBERS, Y)
     needed = 10**6 - _Interrupted.left
-    _Interrupted.left = 0.9 * needed
+    _Interrupted.left = 0.6 * needed
     with pytest.raises(KeyboardInterrupt):
-        minres(path).fit(NUMBERS, Y)
+        minres(path, **flat).fit(NUMBERS, Y)
     assert path.exists()
     _Interrupted.left = 10**6
-    resumed = minres(path).fit(NUMBERS, Y)
-    assert 10**6 - _Interrupted.left < 0.7 * needed
+    resumed = minres(path, **flat).fit(NUMBERS, Y)
+    assert 10**6 - _Interrupted.left < 0.75 * needed
     np.testing.assert_allclose(resumed.discriminants(NUMBERS), expected.discriminants(NUMBERS), atol=1e-6)
     assert resumed.n_iter_ == len(resumed.solver_["residuals"])
     assert not path.exists()
@@ -264,7 +266,8 @@ def test_not_converged_is_told_and_more_iterations_go_on(tmp_path):
     assert np.isfinite(few.discriminants(NUMBERS)).all()
     more = minres(path).fit(NUMBERS, Y)
     assert more.solver_["converged"] and more.solver_["residuals"][:5] == few.solver_["residuals"]
-    np.testing.assert_allclose(more.discriminants(NUMBERS), minres(None).fit(NUMBERS, Y).discriminants(NUMBERS), atol=1e-6)
+    expected = minres(None).fit(NUMBERS, Y)
+    np.testing.assert_allclose(more.discriminants(NUMBERS), expected.discriminants(NUMBERS), atol=1e-6)
 
 
 # --------------------------------------------------------------------------------------------------------- resonance
@@ -287,17 +290,18 @@ def all_solvers(K, labels, **change):
         yield AsKLSClassifier(**params | how), np.arange(len(K)), labels
 
 
-def check_resonance(K, labels, tol):
+def check_resonance(K, labels, tol, **change):
     answers, sigma = [], np.linalg.svd(centre(K))[1]
-    for model, numbers, classes in all_solvers(K, labels):
+    for model, numbers, classes in all_solvers(K, labels, **change):
         with pytest.warns(ResonanceWarning, match="use gamma=") as told:
             model.fit(numbers, classes)
         found = model.resonance_
         assert f"{found.safe_gamma:.4g}" in str(told[0].message)
         assert (found.treatment, found.condition_number) == ("pseudo-inverse", np.inf)
         assert found.gap < 1e-9 and found.nearest[0] == found.sigma == pytest.approx(1.0, abs=1e-9)
-        if model.solver == "direct":
-            assert abs(1 - found.safe_gamma * sigma).min() == pytest.approx(abs(1 - found.safe_gamma * model.singular_values_).min(), abs=1e-9)
+        if model.solver == "direct":  # else only some singular values are known
+            gaps = [abs(1 - found.safe_gamma * values).min() for values in (sigma, model.singular_values_)]
+            assert gaps[0] == pytest.approx(gaps[1], abs=1e-9) and gaps[0] > 1e-3
         answers.append(model.discriminants(numbers))
     for answer in answers:
         assert np.isfinite(answer).all()
@@ -318,7 +322,7 @@ def test_the_authors_cora_kernel_is_singular_at_gamma_1(data):
 
 @pytest.mark.slow
 def test_the_authors_cora_kernel_with_60_per_cent_training_rows(data):
-    check_resonance(*cora(data, 0.6), tol=1e-5)
+    check_resonance(*cora(data, 0.6), tol=1e-4, max_iter=8000)
 
 
 @pytest.mark.parametrize("cure", [{"damping": 0.1}, {"ridge": 1.5}])

@@ -152,12 +152,13 @@ class AsKLS(BaseEstimator):
         held_out = engine.held_out()
         with compute.measured(self.steps_, "choose"):
             outputs, weights, folds = problem.outputs, problem.weights, problem.folds
-            metrics = selection.evaluate(held_out, outputs, weights, folds, problem.n_folds, self.merge)
+            found = selection.evaluate(held_out, outputs, weights, folds, problem.n_folds, self.merge)
+            metrics = [[metrics for metrics, _ in pair] for pair in found]
             self.cv_results_ = selection.cv_results(engine.pairs, metrics, self.scoring_)
             chosen = int(np.argmin(self.cv_results_["rank_test_score"]))
             self.merger_ = selection.fit_merger(held_out, outputs, weights, chosen, self.merge)
-            fitted = selection.cross_fitted(held_out, outputs, weights, folds, chosen, self.merge)
-            self.held_out_ = outputs.summary(held_out.rows, *fitted)
+            mergers = [merger for _, merger in found[chosen]]
+            self.held_out_ = outputs.summary(held_out.rows, *selection.cross_fitted(held_out, mergers, folds, chosen))
         return chosen
 
     def _keep(

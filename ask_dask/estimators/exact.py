@@ -96,7 +96,7 @@ class Iterative:
         with compute.measured(problem.steps, "minres"):
             self.system = IterativeSystem(
                 Tiles(problem.placed.at, self.n), problem.outputs.Y(slice(None)), _training_sets(problem),
-                problem.gammas, problem.damping, self.nystrom, problem.seed,
+                problem.gammas, problem.damping, self.nystrom,
             )  # fmt: skip
             self.found = self.system.solve(tol, max_iter, checkpoint)
         if not self.found.converged:
@@ -115,7 +115,7 @@ class Iterative:
     def fitted(self, pair: int) -> Fitted:
         """The models at one gamma; singular values are those of the approximation, and the one found near 1/gamma."""
         sigma = self.nystrom.systems[-1].singular_values if self.nystrom else np.zeros(0)
-        nearest = self.system.nearest_singular_value(pair)
+        nearest = self.system.nearest_singular_values[pair]
         if nearest is not None:
             sigma = np.sort(np.append(sigma, nearest))[::-1]
         folds = [self.system.solution(f, pair, sigma) for f in range(self.problem.n_folds)]

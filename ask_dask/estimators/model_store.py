@@ -11,6 +11,7 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 import zarr
+from zarr.storage import LocalStore, MemoryStore
 
 from ask_dask import store
 from ask_dask.errors import StoreError
@@ -149,8 +150,9 @@ def _without_arrays(spec: Any, group: zarr.Group) -> Any:
     if isinstance(spec, dict):
         return {key: _without_arrays(value, group) for key, value in spec.items()}
     if isinstance(spec, zarr.Array):
-        place = str(spec.store_path).removeprefix("file://")
-        return {"zarr": place, "shape": list(spec.shape), "dtype": str(spec.dtype)}
+        if isinstance(spec.store, MemoryStore):
+            raise StoreError("The kernel's matrix is a zarr array in memory, which cannot be kept: write it to a path.")
+        return {"zarr": _absolute(spec), "shape": list(spec.shape), "dtype": str(spec.dtype)}
     if isinstance(spec, da.Array):
         raise StoreError("The kernel's matrix is a dask array, which cannot be kept: write it to zarr, fit with that.")
     if isinstance(spec, np.ndarray) or sp.issparse(spec):
@@ -158,6 +160,11 @@ def _without_arrays(spec: Any, group: zarr.Group) -> Any:
         _write_points(group, name, spec)
         return {"array": name}
     return spec
+
+
+def _absolute(array: zarr.Array) -> str:
+    """Where an array is, wherever the model is loaded from."""
+    return str(Path(store.place(array)).absolute()) if isinstance(array.store, LocalStore) else str(array.store_path)
 
 
 def _with_arrays(spec: Any, group: zarr.Group) -> Any:

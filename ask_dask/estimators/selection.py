@@ -104,8 +104,8 @@ class Weights:
 
 def evaluate(
     held_out: HeldOut, outputs: Outputs, weights: Weights, folds: np.ndarray, n_folds: int, merge: str
-) -> list[list[dict[str, float | None]]]:
-    """Metrics of each pair on each fold; the merger that scores a fold is fitted on the other folds."""
+) -> list[list[tuple[dict[str, float | None], Merger]]]:
+    """Per pair and fold, the metrics on the fold and the merger that gave its scores, fitted on the other folds."""
     shared = dask.delayed((held_out, outputs, weights, folds[held_out.rows], merge), traverse=False, pure=False)
     task = dask.delayed(_evaluate_fold, pure=False)
     n_pairs = held_out.f.shape[1]
@@ -114,22 +114,14 @@ def evaluate(
     return [found[p * n_folds : (p + 1) * n_folds] for p in range(n_pairs)]
 
 
-def _evaluate_fold(shared: tuple[Any, ...], pair: int, fold: int) -> dict[str, float | None]:
+def _evaluate_fold(shared: tuple[Any, ...], pair: int, fold: int) -> tuple[dict[str, float | None], Merger]:
     held_out, outputs, weights, fold_of, merge = shared
     test = fold_of == fold
-    if not test.any():
-        return dict.fromkeys(score.OF_TASK[outputs.task])
-    rows = held_out.rows[test]
-    return outputs.metrics(rows, *_merged(held_out, outputs, weights, pair, test, merge), weights.of(rows).score)
-
-
-def _merged(
-    held_out: HeldOut, outputs: Outputs, weights: Weights, pair: int, test: np.ndarray, merge: str
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Merged scores and probabilities of the test rows, from a merger fitted on the others."""
     merger = fit_merger(held_out, outputs, weights, pair, merge, ~test)
-    f = held_out.f[test, pair]
-    return merger.score(f), merger.probability(f)
+    if not test.any():
+        return dict.fromkeys(score.OF_TASK[outputs.task]), merger
+    rows, f = held_out.rows[test], held_out.f[test, pair]
+    return outputs.metrics(rows, merger.score(f), merger.probability(f), weights.of(rows).score), merger
 
 
 def fit_merger(
@@ -142,15 +134,18 @@ def fit_merger(
 
 
 def cross_fitted(
-    held_out: HeldOut, outputs: Outputs, weights: Weights, folds: np.ndarray, pair: int, merge: str
+    held_out: HeldOut, mergers: Sequence[Merger], folds: np.ndarray, pair: int
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Merged scores (n, q) and probabilities of one pair, each fold's from a merger of the others."""
+    """Merged scores (n, q) and probabilities of one pair, each fold's from the merger of the others."""
     fold_of = folds[held_out.rows]
-    tests = [fold_of == fold for fold in np.unique(fold_of)]
-    parts = [_merged(held_out, outputs, weights, pair, test, merge) for test in tests]
-    order = np.argsort(np.concatenate([np.flatnonzero(test) for test in tests]))
-    scores, probabilities = zip(*parts, strict=True)
-    return np.concatenate(scores)[order], None if probabilities[0] is None else np.concatenate(probabilities)[order]
+    tests = [np.flatnonzero(fold_of == fold) for fold in range(len(mergers))]
+    order = np.argsort(np.concatenate(tests))
+    parts = [held_out.f[test, pair] for test in tests]
+    scores = [merger.score(f) for merger, f in zip(mergers, parts, strict=True)]
+    probabilities = [merger.probability(f) for merger, f in zip(mergers, parts, strict=True)]
+    if probabilities[0] is None:
+        return np.concatenate(scores)[order], None
+    return np.concatenate(scores)[order], np.concatenate(probabilities)[order]  # type: ignore[arg-type]
 
 
 def cv_results(

@@ -50,6 +50,10 @@ class Kernel:
         """Kernel block with X in the source and Z in the target role, shape (n, m), in the dtype of X."""
         raise NotImplementedError(f"{type(self).__name__} does not define k(X, Z).")
 
+    def sparse(self, X: Block, Z: Block) -> Any:
+        """k(X, Z) as a scipy.sparse matrix where most of it is 0 and known to be, else None."""
+        return None
+
     def at(self, rows: Block, columns: Block, n_targets: int, targets: Block | None = None) -> LandmarkKernel:
         """The kernel at landmarks.
 
@@ -145,6 +149,11 @@ class _Pointwise:
 
     def tile(self, rows: slice, columns: slice) -> np.ndarray:
         return self.kernel(self.rows[rows], self.columns[columns])
+
+    @property
+    def sparse(self) -> Any:
+        """The core matrix where it is sparse, else None."""
+        return self.kernel.sparse(self.rows, self.columns)
 
     def prefix(self, n: int) -> "_Pointwise":
         rows = self.rows[:n]

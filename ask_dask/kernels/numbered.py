@@ -58,6 +58,13 @@ class Precomputed(Kernel):
             )
         return block
 
+    def sparse(self, X: Block, Z: Block) -> Any:
+        """The block as CSR where K is sparse."""
+        if not sp.issparse(self.K):
+            return None
+        block = self.K[numbers(X, self.K.shape[0])][:, numbers(Z, self.K.shape[1])]
+        return block if np.isfinite(block.data).all() else None  # the dense block then says which entry is not
+
 
 @dataclass(frozen=True, eq=False)
 class DirectedGraph(Kernel):
@@ -137,6 +144,10 @@ class DirectedGraph(Kernel):
     def __call__(self, X: Block, Z: Block) -> np.ndarray:
         return self._matrix(X, Z)  # type: ignore[attr-defined]
 
+    def sparse(self, X: Block, Z: Block) -> Any:
+        """The block as CSR."""
+        return self._matrix.sparse(X, Z)  # type: ignore[attr-defined]
+
 
 def numbers(X: Block, n_points: int) -> np.ndarray:
     """The point numbers (n,) int64 that X (n, 1) holds.
@@ -155,7 +166,7 @@ def numbers(X: Block, n_points: int) -> np.ndarray:
     wrong = np.flatnonzero((found != X[:, 0]) | (found < 0) | (found >= n_points))
     if len(wrong):
         raise InputError(
-            f"X names the point {X[wrong[0], 0]:g} (row {wrong[0]} of those given), and the kernel has the points 0 to "
+            f"X names the point {X[wrong[0], 0]:.16g} (row {wrong[0]} of those given), and the kernel has the points 0 to "
             f"{n_points - 1}: give whole numbers in this range."
         )
     return found

@@ -87,6 +87,12 @@ class _Mean(_OneSide):
     def tile(self, rows: slice, columns: slice) -> np.ndarray:
         return (self.inner.tile(rows, columns) + self.inner.tile(columns, rows).T) / 2
 
+    @property
+    def sparse(self) -> Any:
+        """The core matrix where it is sparse, else None."""
+        found = getattr(self.inner, "sparse", None)
+        return None if found is None else (found + found.T) / 2
+
     def prefix(self, n: int) -> "_Mean":
         return _Mean(self.inner.prefix(n))
 

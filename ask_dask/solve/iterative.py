@@ -90,7 +90,7 @@ class IterativeSystem:
     damping : float
     preconditioner : Preconditioner, optional
     seed : int
-        Of the probes.
+        Of the probes; a checkpoint goes on with the same.
     """
 
     def __init__(
@@ -121,7 +121,10 @@ class IterativeSystem:
             self.right = np.vstack([self.right, np.zeros_like(self.right)])
 
     def solve(self, tol: float = 1e-8, max_iter: int = 1000, checkpoint: Checkpoint | None = None) -> Convergence:
-        """Solve all systems to a relative residual of `tol`; `solutions` and `discriminants` then have what was found.
+        """Solve all systems to a relative residual of `tol`, once.
+
+        `solution` and `discriminants` then have what was found, and `nearest_singular_values`, for each gamma, the
+        singular value of the last training set nearest to 1 / gamma if one stands out.
 
         With a checkpoint the iterate is written now and then, and what is there from an interrupted run goes on.
         """
@@ -132,7 +135,8 @@ class IterativeSystem:
             self.s, found.residuals = saved["s"], saved["residuals"].tolist()
         norms = np.linalg.norm(self.right, axis=0)
         norms[norms == 0] = 1
-        aims = np.where(np.arange(len(self.sets)) < self.n_wanted, tol, max(tol, PROBED))
+        wanted = np.arange(len(self.sets)) < self.n_wanted
+        aims, flat = np.where(wanted, tol, max(tol, PROBED)), np.where(wanted, SINGULAR, 100 * SINGULAR)
         singular = np.zeros(len(self.sets), bool)
         with compute.progress("minres", _digits(tol), "tenths of a digit") as advance:
             watch = _Watch(self, found, tol, max_iter, checkpoint, advance)
@@ -143,7 +147,7 @@ class IterativeSystem:
                 if not len(open_) or watch.exhausted:
                     break
                 targets = SAFETY * aims[open_] / relative[open_]
-                singular[open_] |= self._pass(residual[:, open_], open_, targets, self.precondition, SINGULAR, watch)
+                singular[open_] |= self._pass(residual[:, open_], open_, targets, self.precondition, flat[open_], watch)
             singular = self._of_singular_systems(singular)
             if singular.any():
                 relative[singular] = self._pseudo_inverse(np.flatnonzero(singular), watch, norms[singular])
@@ -152,6 +156,8 @@ class IterativeSystem:
         found.iterations, found.pseudo_inverse = len(found.residuals), int(singular.sum())
         self.s, self.right = self.s[-2 * len(self.Y) :], self.right[: 2 * len(self.Y)]
         self._discriminants()
+        self.nearest_singular_values = self._nearest()
+        self._release()
         found.evaluations, found.seconds = self.tiles.evaluations, round(time.monotonic() - started, 3)
         return found
 
@@ -162,11 +168,14 @@ class IterativeSystem:
         scale = SAFETY * watch.tol / targets
         while len(live) and not watch.exhausted:
             state.step(self._system, precondition, numbers[live])
-            solved, stuck = state.residual <= targets[live], state.flatness <= flat
+            solved, stuck = state.residual <= targets[live], state.flatness <= flat[live]
             self.s[:, numbers[live]] = start[:, live] + state.x
             watch.stepped(float((state.residual * scale[live]).max()))
             singular.append(live[stuck & ~solved])
-            state, live = state.keep(~(solved | stuck)), live[~(solved | stuck)]
+            left = ~(solved | stuck)
+            if precondition is not _identity:  # what is left of a singular system is solved again without
+                left &= ~np.isin(self.systems[numbers[live]], self.systems[numbers[singular[-1]]])
+            state, live = state.keep(left), live[left]
         return np.isin(np.arange(len(numbers)), np.concatenate([*singular, np.zeros(0, int)]))
 
     def _of_singular_systems(self, singular: np.ndarray) -> np.ndarray:
@@ -178,8 +187,8 @@ class IterativeSystem:
     def _pseudo_inverse(self, numbers: np.ndarray, watch: "_Watch", norms: np.ndarray) -> np.ndarray:
         """The smallest least-squares solutions of singular systems; a preconditioner would change what is smallest."""
         self.s[:, numbers] = 0
-        right = self.right[:, numbers]
-        self._pass(right, numbers, np.full(len(numbers), watch.tol * SAFETY), _identity, SINGULAR / 100, watch)
+        right, same = self.right[:, numbers], np.ones(len(numbers))
+        self._pass(right, numbers, same * watch.tol * SAFETY, _identity, same * SINGULAR / 100, watch)
         residual = right - self._apply(self.s[:, numbers], numbers)
         size, t = np.linalg.norm(residual, axis=0), self.t[numbers]
         outside = np.linalg.norm(self._apply(residual, numbers), axis=0) / t  # of the null space
@@ -267,21 +276,28 @@ class IterativeSystem:
         """(N, 2 q): f_s then f_t of every row, in or out of training set f, at gamma number g."""
         return np.hstack(self.f[:, :, self._columns(f, g)])
 
-    def nearest_singular_value(self, g: int) -> float | None:
-        """The singular value of the last training set nearest to 1 / gamma, if one stands out.
+    def _release(self) -> None:
+        """Let go of what solving took; bound methods among it would keep it alive until a collection of cycles."""
+        del self.s, self.right, self.precondition, self._system, self._undamped
+
+    def _nearest(self) -> list[float | None]:
+        """For each gamma the singular value of the last training set nearest to 1 / gamma, if one stands out.
 
         The solution for a probe, and of a singular system what is left of it, are dominated by the eigenvectors whose
         eigenvalues are nearest to 0; from its residual a Rayleigh quotient is told to be near an eigenvalue or not.
         """
-        number, found = np.array([len(self.sets) - len(self.gammas) + g]), []
-        x, t = self.s[:, number], self.t[number[0]]
-        for z in (x, self._undamped(self.right[:, number] - self._apply(x, number), number)):
-            z = z / (np.linalg.norm(z) or 1)  # noqa: PLW2901
-            Mz = self._apply(z, number)
-            mu = float((z * Mz).sum())
-            if np.linalg.norm(Mz - mu * z) <= 0.1 * max(abs(mu), NEAR * t) and abs(mu) < t:
-                found.append(mu)
-        return t - min(found, key=abs) if found else None
+        numbers = np.arange(len(self.sets))[-len(self.gammas) :]
+        x, t = self.s[:, numbers], self.t[numbers]
+        left = self._undamped(self.right[:, numbers] - self._apply(x, numbers), numbers)
+        z = np.hstack([x, left])
+        z /= np.maximum(np.linalg.norm(z, axis=0), np.finfo(float).tiny)
+        Mz = self._apply(z, np.tile(numbers, 2))
+        mu = (z * Mz).sum(0)
+        error = np.linalg.norm(Mz - mu * z, axis=0)
+        known = (error <= 0.1 * np.maximum(abs(mu), NEAR * np.tile(t, 2))) & (abs(mu) < np.tile(t, 2))
+        found = np.where(known, mu, np.inf).reshape(2, -1)
+        best = np.take_along_axis(found, abs(found).argmin(0)[None], 0)[0]
+        return [float(own - value) if np.isfinite(value) else None for own, value in zip(t, best, strict=True)]
 
 
 class _Watch:

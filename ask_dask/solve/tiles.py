@@ -1,4 +1,7 @@
-"""K c and K'a of a whole kernel matrix that is never held: each tile is evaluated once and used for both."""
+"""K c and K'a of a whole kernel matrix that is never held: each tile is evaluated once and used for both.
+
+A matrix that is sparse, as a graph's, is kept as it is instead.
+"""
 
 import dask
 import numpy as np
@@ -36,13 +39,16 @@ class Tiles:
 
     def __init__(self, kernel: LandmarkKernel, n_points: int) -> None:
         self.kernel, self.n_points, self.evaluations = compute.shared(kernel), n_points, 0
+        self.sparse = getattr(kernel, "sparse", None)
 
     def products(self, c: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """K c and K'a, both (N, k) float64; a task walks a band of rows."""
+        self.evaluations += 1
+        if self.sparse is not None:
+            return self.sparse @ c, self.sparse.T @ a
         bands = slices(self.n_points, -(-self.n_points // (2 * compute.workers())))
         task = dask.delayed(_band, pure=False)
         parts = compute.run([task(self.kernel, rows, c, a[rows]) for rows in bands], None)
-        self.evaluations += 1
         return np.concatenate([source for source, _ in parts]), sum(target for _, target in parts)
 
     def matrix(self) -> np.ndarray:

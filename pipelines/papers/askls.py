@@ -90,7 +90,7 @@ def graphs(data: Path, name: str, trials: int) -> Iterator[str]:
     own = SETTINGS["graphs"]
     edges = np.loadtxt(data / name / "directed_edges.tsv", dtype=np.int64)
     labels = data / name / ("labels.tsv" if name == "citeseer" else "labels.txt")
-    y = np.loadtxt(labels, dtype=np.int64, ndmin=2)[:, -1]
+    y = np.loadtxt(labels, dtype=np.int64, usecols=-1)
     loops = np.column_stack([np.arange(len(y))] * 2)  # so that nodes without edges are counted too
     graph = DirectedGraph(np.vstack([edges[edges[:, 0] != edges[:, 1]], loops]), self_loops=False)
     # The damped system needs no preconditioner, and landmarks know little of a sparse graph.

@@ -1,0 +1,269 @@
+"""What is learned: real values, several labels a row, weights of rows and classes, merging, and bad input."""
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import zarr
+from sklearn.datasets import load_digits, make_moons
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import f1_score
+from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.class_weight import compute_sample_weight
+
+import ask_dask
+from ask_dask import AsKLSClassifier, AsKLSRegressor
+from ask_dask.errors import InputError
+from ask_dask.estimators.merge import Merger
+from ask_dask.kernels import RBF, SNE, LocalRBF
+
+X, y = make_moons(120, noise=0.25, random_state=0)
+rng = np.random.default_rng(17)
+VALUES = np.column_stack([np.sin(3 * X[:, 0]), X[:, 0] * X[:, 1], X[:, 1] ** 2]) + 0.05 * rng.normal(size=(120, 3))
+LABELS = (VALUES > VALUES.mean(0)).astype(int)
+CLASSES = np.array(["few", "many", "some"])[LABELS[:, 0] + LABELS[:, 1] * (X[:, 0] > 0)]
+TASKS = {
+    "regression": (AsKLSRegressor, VALUES[:, 0]), "several values": (AsKLSRegressor, VALUES),
+    "two classes": (AsKLSClassifier, y), "three classes": (AsKLSClassifier, CLASSES),
+    "several labels": (AsKLSClassifier, LABELS), "sparse labels": (AsKLSClassifier, sp.csr_matrix(LABELS)),
+}  # fmt: skip
+WAYS = {"landmarks": {"n_landmarks": 30}, "dense": {"n_landmarks": None}, "minres": {"n_landmarks": None, "solver": "minres"}}
+ANCHORED = LocalRBF(5, anchors=X[:20])  # asymmetric, of x and z alone
+SMALL = {"kernel": SNE(0.7), "gamma": [1, 10], "n_landmarks": [20, 40], "cv": 3, "random_state": 0}
+
+
+def dense(found):
+    return found.toarray() if sp.issparse(found) else np.asarray(found)
+
+
+# ------------------------------------------------------------------------------------------------------ several outputs
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("merge", ["stack", "mean", "target"])
+def test_several_values_are_single_ones(way, merge):
+    params = {"kernel": ANCHORED, "gamma": 0.1, "cv": 3, "merge": merge, "random_state": 0} | WAYS[way]
+    together = AsKLSRegressor(**params).fit(X, VALUES)
+    for k in range(3):
+        alone = AsKLSRegressor(**params).fit(X, VALUES[:, k])
+        np.testing.assert_allclose(together.predict(X)[:, k], alone.predict(X), atol=1e-6)
+        np.testing.assert_allclose(together.decision_source(X)[:, k], alone.decision_source(X), atol=1e-6)
+    assert together.score(X, VALUES) > 0.8
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_several_labels_are_single_ones(way):
+    params = {"kernel": ANCHORED, "gamma": 0.1, "cv": KFold(3), "random_state": 0} | WAYS[way]
+    together = AsKLSClassifier(**params).fit(X, sp.csr_matrix(LABELS))
+    for k in range(3):
+        alone = AsKLSClassifier(**params).fit(X, LABELS[:, k])
+        np.testing.assert_allclose(together.decision_function(X)[:, k], alone.decision_function(X), atol=1e-4)
+        np.testing.assert_allclose(together.predict_proba(X)[:, k], alone.predict_proba(X)[:, 1], atol=1e-4)
+    np.testing.assert_array_equal(together.classes_, [0, 1, 2])
+    assert f1_score(LABELS, together.predict(X), average="micro") > 0.8
+
+
+def test_a_thousand_sparse_labels_share_the_moments():
+    labels = sp.random_array((120, 1000), density=0.03, format="csr", rng=0).astype(bool).astype(np.int8)
+    params = {"kernel": SNE(0.7), "gamma": 3.0, "n_landmarks": 40, "random_state": 0}
+    model = AsKLSClassifier(**params, cv=None, merge="mean").fit(X, labels)
+    assert model.decision_function(X).shape == (120, 1000)
+    for k in (0, 500, 999):
+        alone = AsKLSClassifier(**params, cv=None, merge="mean").fit(X, labels[:, [k]].toarray().ravel())
+        np.testing.assert_allclose(model.decision_function(X)[:, k], alone.decision_function(X), atol=1e-9)
+    found = model.predict(X)
+    assert sp.issparse(found) and found.dtype == np.int8 and found.shape == (120, 1000)
+    chosen = AsKLSClassifier(**params | {"gamma": [1, 3]}, cv=2).fit(X, labels)
+    assert np.isfinite(chosen.predict_proba(X)).all()
+    assert 0 < chosen.held_out_["auroc"] < 1
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("kind", ["dask", "zarr"])
+def test_lazy_inputs_give_lazy_outputs_and_the_same_answers(task, kind):
+    estimator, labels = TASKS[task]
+    expected = estimator(**SMALL).fit(X, labels)
+    wrap = (lambda a: da.from_array(a, chunks=50)) if kind == "dask" else (lambda a: zarr.create_array({}, data=a))
+    inputs = wrap(X)
+    model = estimator(**SMALL).fit(inputs, labels if sp.issparse(labels) or labels.dtype.kind == "U" else wrap(labels))
+    assert model.gamma_ == expected.gamma_
+    methods = ["predict", "decision_source", "decision_target"]
+    for method in methods + (["predict_proba", "decision_function"] if estimator is AsKLSClassifier else []):
+        found, wanted = getattr(model, method)(inputs), dense(getattr(expected, method)(X))
+        assert isinstance(found, da.Array)
+        assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+        if wanted.dtype.kind == "U":
+            assert (found.compute() == wanted).all()
+        else:
+            np.testing.assert_allclose(found.compute(), wanted, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("change", [
+    {}, {"n_landmarks": None, "merge": "mean"}, {"n_landmarks": None, "solver": "minres", "gamma": 1.0},
+    {"cv": None, "merge": "source", "gamma": 2.0, "n_landmarks": 30}, {"compare_exact": True}])  # fmt: skip
+def test_saved_and_loaded_it_predicts_the_same(tmp_path, task, change):
+    estimator, labels = TASKS[task]
+    model = estimator(**SMALL | change).fit(X, labels)
+    model.save(tmp_path / "m.zarr")
+    loaded = ask_dask.load(tmp_path / "m.zarr")
+    found, expected = loaded.predict(X), model.predict(X)
+    assert type(found) is type(expected) and (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_array_equal(dense(found), dense(expected))
+    for name in ("task_", "n_outputs_", "gamma_", "solver_", "asymmetry_", "resonance_", "scoring_"):
+        assert getattr(loaded, name) == getattr(model, name), name
+    assert getattr(loaded, "landmark_error_", None) == getattr(model, "landmark_error_", None)
+    again = type(model)(**loaded.get_params()).fit(X, labels)
+    np.testing.assert_allclose(again.discriminants(X), model.discriminants(X), atol=1e-9)
+
+
+# --------------------------------------------------------------------------------------------------------------- weights
+COUNTS = rng.integers(0, 4, 120)
+REPEATED = np.repeat(np.arange(120), COUNTS)
+FOLDS = np.arange(120) % 3
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("way", WAYS)
+def test_weights_are_repeated_rows_and_zero_removes_one(task, way):
+    estimator, labels = TASKS[task]
+    params = {"kernel": ANCHORED, "gamma": 0.05, "cv": None, "merge": "mean", "random_state": 0} | WAYS[way]
+    first = np.flatnonzero(COUNTS)[:30]  # the same points as landmarks, wherever they are
+    places = [first, np.searchsorted(REPEATED, first)] if way == "landmarks" else ["uniform"] * 2
+    weighted = estimator(**params, landmarks=places[0]).fit(X, labels, COUNTS)
+    repeated = estimator(**params, landmarks=places[1]).fit(X[REPEATED], labels[REPEATED])
+    np.testing.assert_allclose(weighted.discriminants(X), repeated.discriminants(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_weights_are_repeated_rows_in_folds_scores_and_merging_too(task):
+    estimator, labels = TASKS[task]
+    first = np.flatnonzero(COUNTS)[:30]
+    places = [first, np.searchsorted(REPEATED, first)]
+    splits = [[(np.flatnonzero(f != k), np.flatnonzero(f == k)) for k in range(3)] for f in (FOLDS, FOLDS[REPEATED])]
+    params = {"kernel": ANCHORED, "gamma": [0.05, 0.2], "random_state": 0}
+    weighted = estimator(**params, landmarks=places[0], cv=splits[0]).fit(X, labels, COUNTS)
+    repeated = estimator(**params, landmarks=places[1], cv=splits[1]).fit(X[REPEATED], labels[REPEATED])
+    np.testing.assert_allclose(weighted.discriminants(X), repeated.discriminants(X), atol=1e-8)
+    np.testing.assert_allclose(weighted.merged_(weighted.discriminants(X)), repeated.merged_(repeated.discriminants(X)), atol=1e-3)
+    for name, values in repeated.cv_results_.items():
+        np.testing.assert_allclose(weighted.cv_results_[name], values, rtol=1e-3, atol=1e-3, err_msg=name)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("class_weight", ["balanced", {"few": 3.0, "many": 0.5}])
+def test_class_weights_are_weights_of_their_rows(way, class_weight):
+    params = {"kernel": SNE(0.7), "gamma": 3.0, "cv": 3, "random_state": 0} | WAYS[way]
+    found = AsKLSClassifier(**params, class_weight=class_weight).fit(X, CLASSES)
+    expected = AsKLSClassifier(**params).fit(X, CLASSES, compute_sample_weight(class_weight, CLASSES))
+    np.testing.assert_allclose(found.discriminants(X), expected.discriminants(X), atol=1e-6)
+    both = AsKLSClassifier(**params, class_weight=class_weight).fit(X, CLASSES, 1.0 + COUNTS)
+    expected = AsKLSClassifier(**params).fit(X, CLASSES, compute_sample_weight(class_weight, CLASSES) * (1.0 + COUNTS))
+    np.testing.assert_allclose(both.discriminants(X), expected.discriminants(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {"few": 3.0}, {0: 2.0, 1: 5.0}])
+def test_class_weights_are_kept(tmp_path, class_weight):
+    labels = y if 0 in class_weight else CLASSES
+    model = AsKLSClassifier(**SMALL, class_weight=class_weight).fit(X, labels)
+    model.save(tmp_path / "m.zarr")
+    assert ask_dask.load(tmp_path / "m.zarr").class_weight == class_weight
+
+
+def test_weight_on_few_rows_has_a_finite_answer():
+    few = np.zeros(120)
+    few[[3, 4, 50]] = 1
+    for way in WAYS.values():
+        params = {"kernel": ANCHORED, "gamma": 1.0, "cv": 3, "random_state": 0} | way
+        for estimator, labels in (TASKS["two classes"], TASKS["three classes"], TASKS["regression"]):
+            assert np.isfinite(estimator(**params).fit(X, labels, few).discriminants(X)).all()
+
+
+# --------------------------------------------------------------------------------------------------------------- merging
+F = rng.normal(size=(200, 6)) + np.repeat(rng.normal(size=(200, 3)), 2, axis=1)[:, [0, 2, 4, 1, 3, 5]]
+SIGNS = np.where(F[:, :3] + 2 * F[:, 3:] + rng.normal(size=(200, 3)) > 2, 1, -1)
+
+
+@pytest.mark.parametrize(("method", "features"), [
+    ("stack", lambda f: f), ("balanced", lambda f: f), ("source", lambda f: f[:, :1]), ("target", lambda f: f[:, 1:]),
+    ("mean", lambda f: f.mean(1, keepdims=True))])  # fmt: skip
+@pytest.mark.parametrize("weights", [None, rng.uniform(0.2, 2.0, 200)], ids=["plain", "weighted"])
+def test_a_merger_is_a_regression_per_output(method, features, weights):
+    merger = Merger.fit(method, F, SIGNS, "classification", weights)
+    values = Merger.fit(method, F, 2.0 * F[:, 3:] + 1, "regression", weights)
+    for k in range(3):
+        own = features(F[:, [k, 3 + k]])
+        model = make_pipeline(StandardScaler(), LogisticRegression(class_weight="balanced" if method == "balanced" else None))
+        named = {} if weights is None else {
+            "standardscaler__sample_weight": weights, "logisticregression__sample_weight": weights}  # fmt: skip
+        expected = model.fit(own, SIGNS[:, k] > 0, **named).decision_function(own)
+        np.testing.assert_allclose(merger.value(F)[:, k], expected, atol=1e-6)
+        linear = LinearRegression().fit(own, 2.0 * F[:, 3 + k] + 1, weights)
+        np.testing.assert_allclose(values.value(F)[:, k], linear.predict(own), atol=1e-8)
+    score = merger.score(F)
+    np.testing.assert_allclose(score[:, 0], {"source": F[:, 0], "target": F[:, 3], "mean": F[:, [0, 3]].mean(1)}.get(method, merger.value(F)[:, 0]))
+    np.testing.assert_allclose(merger.probability(F).sum(1), 1)
+    assert values.probability(F) is None
+
+
+def test_merging_chooses_rare_classes_when_balanced():
+    digits, labels = load_digits(return_X_y=True)
+    rare = np.flatnonzero((labels < 3) | (np.arange(len(labels)) % 12 == 0))
+    train, test = rare[::2], rare[1::2]
+    params = {"kernel": SNE(15.0), "gamma": 3.0, "n_landmarks": 100, "cv": 3, "random_state": 0}
+    scores = {}
+    for merge in ("stack", "balanced", "mean"):
+        model = AsKLSClassifier(**params, merge=merge).fit(digits[train], labels[train])
+        scores[merge] = f1_score(labels[test], model.predict(digits[test]), average="macro")
+        np.testing.assert_allclose(model.predict_proba(digits[test]).sum(1), 1)
+    assert scores["balanced"] > scores["stack"] - 0.02 and scores["balanced"] > 0.8
+
+
+# ------------------------------------------------------------------------------------------------------------- bad input
+@pytest.mark.parametrize(("estimator", "change", "labels", "weights", "message"), [
+    (AsKLSRegressor, {}, VALUES[:-1], None, "y has 119 values and X has 120 rows"),
+    (AsKLSRegressor, {}, VALUES[:, :, None], None, r"y has shape \(120, 3, 1\)"),
+    (AsKLSRegressor, {}, CLASSES, None, "dtype <U4: give numbers"),
+    (AsKLSRegressor, {}, np.where(VALUES > 0.5, np.nan, VALUES), None, "contains NaN or infinity, first in row"),
+    (AsKLSRegressor, {}, None, None, "requires y to be passed"),
+    (AsKLSRegressor, {"merge": "balanced"}, VALUES, None, "merge='balanced' is for classes"),
+    (AsKLSRegressor, {"scoring": "auroc"}, VALUES, None, "scoring='auroc' must be one of"),
+    (AsKLSRegressor, {"landmarks": "stratified"}, VALUES, None, "landmarks='stratified' needs classes"),
+    (AsKLSRegressor, {"cv": 121}, VALUES, None, "cv=121 folds are more than the 120 rows"),
+    (AsKLSClassifier, {}, VALUES, None, "must be 0 or 1: for real values use AsKLSRegressor"),
+    (AsKLSClassifier, {}, LABELS + 1, None, "must be 0 or 1"),
+    (AsKLSClassifier, {}, sp.csr_matrix(2 * LABELS), None, "must be 0 or 1"),
+    (AsKLSClassifier, {}, LABELS[:-1], None, "y has 119 rows of labels and X has 120 rows"),
+    (AsKLSClassifier, {}, VALUES[:, 0], None, "holds continuous values"),
+    (AsKLSClassifier, {"cv": 30}, np.arange(120) % 5, None, "cv=30 folds are more than the 24 rows of the smallest class"),
+    (AsKLSClassifier, {"gamma": []}, y, None, "gamma is an empty list"),
+    (AsKLSClassifier, {"scoring": "r2"}, y, None, "scoring='r2' must be one of"),
+    (AsKLSClassifier, {"class_weight": "fair"}, y, None, "class_weight: .*balanced"),
+    (AsKLSClassifier, {"class_weight": {0: -1.0, 1: 1.0}}, y, None, "class_weight"),
+    (AsKLSClassifier, {}, y, np.where(X[:, 0] > 1, -1.0, 1.0), r"sample_weight is -1.0 in row \d+"),
+    (AsKLSClassifier, {}, y, np.full(120, np.nan), "sample_weight is nan in row 0"),
+    (AsKLSClassifier, {}, y, np.zeros(120), "sample_weight is zero in every row"),
+    (AsKLSClassifier, {}, y, np.ones(7), r"sample_weight has shape \(7,\)"),
+    (AsKLSClassifier, {"solver": "minres"}, y, None, "set n_landmarks=None"),
+    (AsKLSClassifier, {"solver": "minres", "n_landmarks": None, "landmarks": np.arange(9)}, y, None, "solver='minres'"),
+    (AsKLSClassifier, {"solver": "minres", "n_landmarks": None, "ridge": 1.0}, y, None, "ridge lives on landmarks"),
+    (AsKLSClassifier, {"solver": "lu"}, y, None, "solver='lu' must be one of"),
+    (AsKLSClassifier, {"compare_exact": True, "n_landmarks": None}, y, None, "compare_exact compares landmarks"),
+    (AsKLSClassifier, {"compare_exact": True, "ridge": 1.0}, y, None, "compare_exact"),
+    (AsKLSClassifier, {"tol": 0}, y, None, "tol=0 must be"),
+    (AsKLSClassifier, {"max_iter": 0}, y, None, "max_iter=0"),
+    (AsKLSClassifier, {"preconditioner": -1}, y, None, "preconditioner=-1"),
+    (AsKLSClassifier, {"symmetrise": "both"}, y, None, "symmetrise='both' must be one of"),
+    (AsKLSClassifier, {"symmetrise": "mean", "landmarks": (np.arange(9), np.arange(20))}, y, None, "one set of landmarks"),
+    (AsKLSClassifier, {"memory": "much"}, y, None, "memory='much' is not a size"),
+])  # fmt: skip
+def test_bad_input_is_one_sentence(estimator, change, labels, weights, message):
+    with pytest.raises(InputError, match=message) as caught:
+        estimator(**SMALL | change).fit(X, labels, weights)
+    assert "\n" not in str(caught.value)
+
+
+def test_symmetric_kernels_and_one_landmark_still_give_values():
+    for kernel in (RBF(0.7), None):
+        model = AsKLSRegressor(kernel, 1.0, 1, cv=3, random_state=0).fit(X, VALUES)
+        assert np.isfinite(model.predict(X)).all()
