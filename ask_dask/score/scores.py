@@ -180,18 +180,22 @@ def class_codes(labels: np.ndarray, classes: Sequence[Any], first_row: int = 0) 
 def metrics(
     codes: np.ndarray, score: np.ndarray, probability: np.ndarray, weight: np.ndarray | None = None
 ) -> dict[str, float | None]:
-    """auroc, log_loss, accuracy, f1_micro and f1_macro of arrays in memory, by scikit-learn; shapes as in `Scores.of`.
+    """auroc, log_loss, accuracy, f1_micro and f1_macro of arrays in memory; shapes as in `Scores.of`.
 
-    The AUROC is the mean over the classes that have rows, and None when all rows are of one class. Rows count as much
-    as their weight (n,); without any, all is None.
+    The AUROC is the mean over the classes that have rows, and None when all rows are of one class. With weights (n,)
+    rows count as much, by scikit-learn; without any, all is None.
 
     >>> p = np.array([0.2, 0.6, 0.9])
     >>> metrics(np.array([0, 1, 1]), p, np.c_[1 - p, p])["accuracy"]
     1.0
     """
+    if weight is None:
+        n_classes = probability.shape[1]
+        found = summary(Scores.of(codes, score, probability, n_classes), range(n_classes))
+        return {name: found[name] for name in METRICS}
     from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
 
-    weight = np.ones(len(codes)) if weight is None else np.asarray(weight, float)
+    weight = np.asarray(weight, float)
     kept = weight > 0
     if not kept.any():
         return dict.fromkeys(METRICS)
