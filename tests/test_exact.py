@@ -322,7 +322,7 @@ def test_the_authors_cora_kernel_is_singular_at_gamma_1(data):
 
 @pytest.mark.slow
 def test_the_authors_cora_kernel_with_60_per_cent_training_rows(data):
-    check_resonance(*cora(data, 0.6), tol=1e-4, max_iter=8000)
+    check_resonance(*cora(data, 0.6), tol=1e-3, max_iter=8000)
 
 
 @pytest.mark.parametrize("cure", [{"damping": 0.1}, {"ridge": 1.5}])

@@ -1,4 +1,4 @@
-"""Kernels over numbered points: every kind of matrix, graphs, asymmetry, symmetrised kernels, their stores, bad input."""
+"""Kernels over numbered points: every kind of matrix, graphs, asymmetry, symmetrised kernels, stores, bad input."""
 
 import shutil
 import tracemalloc

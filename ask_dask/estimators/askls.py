@@ -67,8 +67,8 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
     tol, max_iter : float, int, default 1e-8, 1000
         Of minres: relative residual to reach, most iterations.
     preconditioner : "auto" or int, default "auto"
-        Of minres: landmarks of the Nystrom approximation that preconditions. "auto" is at most 500, within the budget;
-        0 is none.
+        Of minres: landmarks of the Nystrom approximation that preconditions. "auto" is at most 500, within the budget,
+        and none of a sparse kernel; 0 is none.
     checkpoint : path, optional
         Of minres: where the iterate is kept every minute; an interrupted fit goes on from it, a finished one removes
         it.
@@ -240,80 +240,19 @@ class AsKLSRegressor(RegressorMixin, AsKLS):
 
     Parameters
     ----------
-    kernel : Kernel, default None
-        None is `SNE` with bandwidth^2 = 2 times the summed variance of the landmarks' features. Of a kernel over
-        numbered points (`Precomputed`, `DirectedGraph`) X holds their numbers, (N, 1) or (N,).
-    gamma : float or list of float, default (1, 10, 100, 1000)
-        Weight of the squared errors. Of several, cross-validation chooses.
-    n_landmarks : "auto", int, list of int or None, default "auto"
-        Landmark counts, nested; of several, cross-validation chooses. "auto" is 1000 or, with fewer rows, all of
-        them; None is every row, solved exactly.
-    cv : int, splitter or None, default 5
-        Folds (shuffled with `random_state`, stratified by class), or a scikit-learn splitter. None needs a merge other
-        than "stack", one gamma and one landmark count.
+    kernel, gamma, n_landmarks, cv, symmetrise, solver, ridge, damping, landmarks, max_scored_rows, tol, max_iter,
+    preconditioner, checkpoint, compare_exact, memory, random_state
+        As in `AsKLSClassifier`; folds are not stratified.
     merge : {"stack", "mean", "source", "target"}, default "stack"
-        The score from f_s and f_t. "stack" is a linear regression per output on out-of-fold (f_s, f_t);
-        the discriminants are then the mean of the fold models', as He et al. have it. The others use the model of all
-        rows.
+        The value from f_s and f_t. "stack" is a linear regression per output on out-of-fold (f_s, f_t); the
+        discriminants are then the mean of the fold models'. The others use the model of all rows.
     scoring : {None, "r2", "rmse", "mae"}
         What chooses gamma and the landmark count, on held-out rows; None is "r2".
-    symmetrise : {None, "mean", "K'K", "KK'"}, default None
-        Use (K + K') / 2, K'K or KK' instead of the kernel, to see what its asymmetry buys.
-    solver : {"direct", "minres"}, default "direct"
-        How the exact solution (n_landmarks=None) is found: from one decomposition of the whole kernel matrix for each
-        training set, or out of core by iteration on its tiles.
-    ridge : float, default 0
-        0 is the paper's saddle point; from 1 on the primal is convex and no resonance exists. On landmarks only.
-    damping : float, default 0
-        Tikhonov regularisation of the saddle point's linear system.
-    landmarks : {"uniform", "stratified"} or (N,) int array or pair of them, default "uniform"
-        How landmarks are chosen, or their row numbers; a pair gives row landmarks I and column landmarks J.
-    max_scored_rows : int, default 1_000_000
-        Held-out scores and stacking use at most so many rows, drawn uniformly.
-    tol, max_iter : float, int, default 1e-8, 1000
-        Of minres: relative residual to reach, most iterations.
-    preconditioner : "auto" or int, default "auto"
-        Of minres: landmarks of the Nystrom approximation that preconditions. "auto" is at most 500, within the budget;
-        0 is none.
-    checkpoint : path, optional
-        Of minres: where the iterate is kept every minute; an interrupted fit goes on from it, a finished one removes
-        it.
-    compare_exact : bool, default False
-        Also solve exactly at the chosen gamma, and record the error of every landmark count in `landmark_error_`.
-    memory : str or int, optional
-        Budget, such as "2GiB"; by default what the machine allows.
-    random_state : int, RandomState or None
-        Seed of landmarks and folds, recorded in `seed_`.
 
     Attributes
     ----------
-    gamma_, n_landmarks_ : float, int
-        The chosen pair.
-    row_landmarks_, column_landmarks_ : (n_landmarks_,) int64
-        Row numbers of the landmarks.
-    cv_results_ : dict of arrays
-        As in scikit-learn's searches: param_gamma, param_n_landmarks, mean_test_r2, ...
-    held_out_ : dict
-        Scores and curves of the chosen pair on held-out rows.
-    singular_values_ : (r,) array
-        Of the centred kernel matrix, or of its approximation.
-    resonance_ : Resonance
-        How near 1/gamma_ is to a singular value, the condition number, what was done, and a safe gamma.
-    asymmetry_ : float or None
-        ||K - K'|| / ||K|| at the (first 1000) landmarks; None where row and column landmarks are not the same.
-    solver_ : dict
-        "name" is "landmarks", "dense" or "minres"; of the last also iterations, residuals, relative_residual and
-        converged.
-    n_iter_ : int
-        Steps of minres, else 1.
-    landmark_error_ : dict
-        With `compare_exact`: relative root mean square error of f_s and f_t for each landmark count.
-    kernel_ : Kernel
-    seed_ : int
-    solution_ : Solution
-        Coefficients of f_s and f_t at the landmarks.
-    steps_ : list of dict
-        Seconds and peak resident bytes of each step of the fit.
+    held_out_, cv_results_ : dict
+        With r2, rmse and mae of held-out rows; the others as in `AsKLSClassifier`, without `classes_`.
 
     Examples
     --------

@@ -19,6 +19,7 @@ from ask_dask.estimators.inputs import (
     check_gammas,
     check_parameters,
     check_rows,
+    check_weight_of_folds,
     check_weights,
     choose_landmarks,
 )
@@ -110,6 +111,7 @@ class AsKLS(BaseEstimator):
             self.landmarks, self.n_landmarks, X.shape[0], outputs.codes, self.seed_
         )
         n_folds = 0 if self.cv is None else n_folds
+        check_weight_of_folds(weights, folds, n_folds)
         check_memory(self, X, outputs, counts[-1], n_folds, len(gammas))
         self.steps_: list[dict[str, Any]] = []
         with compute.measured(self.steps_, "landmarks"):

@@ -119,17 +119,35 @@ def _require_y(y: Any, n_rows: int, what: str) -> None:
 
 def check_weights(sample_weight: Any, class_weight: np.ndarray | None, n_rows: int) -> Weights:
     """Weights of the rows, finite, 0 or more, and not all 0; of classes they count in fitting only."""
+    if class_weight is not None:
+        _require_weights("class_weight", class_weight)
     if sample_weight is None:
         return Weights(class_weight)
     values = np.asarray(in_memory(sample_weight), np.float64)
     values = np.full(n_rows, values) if values.ndim == 0 else values
     if values.shape != (n_rows,):
         raise InputError(f"sample_weight has shape {values.shape} and X has {n_rows} rows: give one weight a row.")
+    _require_weights("sample_weight", values)
+    both = values if class_weight is None else values * class_weight
+    _require_weights("sample_weight times class_weight", both)
+    return Weights(both, values)
+
+
+def _require_weights(name: str, values: np.ndarray) -> None:
     wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
     if len(wrong) or not values.any():
         said = f"{values[wrong[0]]} in row {wrong[0]}" if len(wrong) else "zero in every row"
-        raise InputError(f"sample_weight is {said}: each weight must be finite, 0 or more, and not all zero.")
-    return Weights(values if class_weight is None else values * class_weight, values)
+        raise InputError(f"{name} is {said}: each weight must be finite, 0 or more, and not all zero.")
+
+
+def check_weight_of_folds(weights: Weights, folds: np.ndarray, n_folds: int) -> None:
+    """Raise InputError when all weight is in one fold, which then cannot be left out."""
+    for fold in range(n_folds):
+        if weights.fit is not None and not weights.fit[folds != fold].any():
+            raise InputError(
+                f"Without fold {fold} every row has the weight zero: give weight to more rows, use fewer folds, or set "
+                "cv to None."
+            )
 
 
 def check_folds(cv: Any, n_rows: int, codes: np.ndarray | None, seed: int) -> tuple[np.ndarray, int]:
@@ -149,7 +167,9 @@ def check_folds(cv: Any, n_rows: int, codes: np.ndarray | None, seed: int) -> tu
         if cv < 2:
             raise InputError(f"cv={cv} folds: use 2 or more, or None for no cross-validation.")
         if cv > smallest:
-            rows = f"the {smallest} rows" + (" of the smallest class" if codes is not None else "")
+            rows = (
+                f"the rows of X (n_samples={n_rows})" if codes is None else f"the {smallest} rows of the smallest class"
+            )
             raise InputError(f"cv={cv} folds are more than {rows}: use fewer folds.")
         cv = (KFold if codes is None else StratifiedKFold)(int(cv), shuffle=True, random_state=seed)
     folds = np.full(n_rows, -1, np.int16)
@@ -199,12 +219,13 @@ def check_parameters(estimator: Any, task: str, gammas: tuple[float, ...]) -> No
         (given.merge == "balanced" and task == "regression", "merge='balanced' is for classes: use 'stack'."),
         (given.cv is None and (len(gammas) > 1 or np.size(given.n_landmarks) > 1),
          "Choosing among several gammas or landmark counts needs cv: set it to 2 or more."),
-        (given.solver == "minres" and not exact,
-         "solver='minres' finds the exact solution: set n_landmarks=None, or solver='direct' for landmarks."),
+        (given.solver == "minres" and not (exact and isinstance(given.landmarks, str)),
+         "solver='minres' finds the exact solution: set n_landmarks=None and no landmarks, or solver='direct'."),
         (given.solver == "minres" and given.ridge, "ridge lives on landmarks, not with solver='minres': use damping."),
         (given.solver == "minres" and given.symmetrise in ("K'K", "KK'"),
          f"symmetrise={given.symmetrise!r} needs the whole kernel matrix, not solver='minres': use 'mean'."),
         (given.compare_exact and exact, "compare_exact compares landmarks with the exact solution: set n_landmarks."),
+        (given.compare_exact and given.ridge, "ridge lives on landmarks and has no exact solution: use damping."),
     ):  # fmt: skip
         if wrong:
             raise InputError(says)

@@ -93,7 +93,8 @@ def iterative(problem: Problem, estimator: Any, checkpoint: Checkpoint | None = 
     """By minres, with as many landmarks to precondition as are asked for or fit."""
     X, n = problem.X, len(problem.folds)
     landmarks = _wanted(estimator)
-    if estimator.preconditioner == "auto":
+    sparse = getattr(problem.placed.at, "sparse", None) is not None  # then landmarks know little, and steps are cheap
+    if estimator.preconditioner == "auto" and not sparse:
         n_gammas, damped = len(problem.gammas), problem.damping > 0
         plan = _minres_plan(X.shape, X.dtype.itemsize, problem.outputs, problem.n_folds, n_gammas, damped)
         bytes_ = limit(estimator.memory)

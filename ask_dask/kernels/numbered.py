@@ -166,8 +166,8 @@ def numbers(X: Block, n_points: int) -> np.ndarray:
     wrong = np.flatnonzero((found != X[:, 0]) | (found < 0) | (found >= n_points))
     if len(wrong):
         raise InputError(
-            f"X names the point {X[wrong[0], 0]:.16g} (row {wrong[0]} of those given), and the kernel has the points 0 to "
-            f"{n_points - 1}: give whole numbers in this range."
+            f"X names the point {X[wrong[0], 0]:.16g} (row {wrong[0]} of those given), and the kernel has the points 0 "
+            f"to {n_points - 1}: give whole numbers in this range."
         )
     return found
 

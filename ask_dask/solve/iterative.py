@@ -34,7 +34,7 @@ PASSES = 6
 SAFETY = 0.3
 """What MINRES aims at, in units of the tolerance: its own residual is in the preconditioner's norm."""
 
-NEAR = 1e-4
+NEAR = 1e-3
 """A vector z with |M z| below a tenth of this times |z| / gamma is taken for an eigenvector of an eigenvalue near 0."""
 
 PROBED = 1e-6
@@ -192,7 +192,7 @@ class IterativeSystem:
         residual = right - self._apply(self.s[:, numbers], numbers)
         size, t = np.linalg.norm(residual, axis=0), self.t[numbers]
         outside = np.linalg.norm(self._apply(residual, numbers), axis=0) / t  # of the null space
-        null = outside <= NEAR * size  # else the residual is what was not solved, and says nothing of the null space
+        null = outside <= 1000 * SINGULAR * size  # else the residual is only what was not solved
         self.s[:, numbers[null]] = smallest(self.s[:, numbers[null]], residual[:, null])
         return np.minimum(size, outside) / norms
 
