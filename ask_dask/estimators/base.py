@@ -152,7 +152,7 @@ class AsKLS(BaseEstimator):
     def _select(self, engine: Any, problem: Problem) -> int:
         """Score every pair on held-out rows, choose one and fit its merger."""
         held_out = engine.held_out()
-        with compute.measured(self.steps_, "choose"):
+        with compute.measured(self.steps_, "choose"), compute.one_blas_thread():
             outputs, weights, folds = problem.outputs, problem.weights, problem.folds
             found = selection.evaluate(held_out, outputs, weights, folds, problem.n_folds, self.merge)
             metrics = [[metrics for metrics, _ in pair] for pair in found]
