@@ -13,9 +13,9 @@ from scipy.integrate import quad
 from scipy.special import rel_entr
 from scipy.stats import norm
 
+from ask_dask import asymmetry
 from ask_dask.errors import InputError
 from ask_dask.estimators import AsKLSClassifier
-from ask_dask.kernels.asymmetry import asymmetry
 from ask_dask.kernels.base import kernel_from_dict
 from ask_dask.kernels.conditional import ConditionalProbability
 from ask_dask.kernels.divergence import KLDivergence, discrete_divergence, gaussian_divergence
