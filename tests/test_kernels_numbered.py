@@ -62,12 +62,13 @@ def test_every_kind_of_matrix_gives_the_same_model(kind, change):
     assert found.gamma_ == expected.gamma_ and found.asymmetry_ == pytest.approx(expected.asymmetry_)
 
 
-@pytest.mark.parametrize("kind", ["column", "list", "int32", "dask", "dask column", "zarr", "zarr column"])
+@pytest.mark.parametrize("kind", ["column", "list", "int32", "dask", "dask column", "uncounted", "zarr", "zarr column"])
 def test_numbers_may_come_as_a_column_or_flat(kind):
     column = NUMBERS[:, None]
     inputs = {
         "column": column, "list": NUMBERS.tolist(), "int32": NUMBERS.astype(np.int32),
         "dask": da.from_array(NUMBERS, chunks=13), "dask column": da.from_array(column, chunks=(13, 1)),
+        "uncounted": da.from_array(NUMBERS, chunks=13)[da.from_array(NUMBERS >= 0, chunks=13)],
         "zarr": zarr.create_array({}, data=NUMBERS, chunks=(16,)),
         "zarr column": zarr.create_array({}, data=column.astype(float), chunks=(16, 1)),
     }[kind]  # fmt: skip

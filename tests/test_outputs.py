@@ -174,9 +174,9 @@ def test_class_weights_are_weights_of_their_rows(way, class_weight):
     np.testing.assert_allclose(both.discriminants(X), expected.discriminants(X), atol=1e-6)
 
 
-@pytest.mark.parametrize("class_weight", ["balanced", {"few": 3.0}, {0: 2.0, 1: 5.0}])
+@pytest.mark.parametrize("class_weight", ["balanced", {"few": 3.0}, {0: 2.0, 1: 5.0}, [{0: 1.0, 1: 2.0}] * 3])
 def test_class_weights_are_kept(tmp_path, class_weight):
-    labels = y if class_weight == {0: 2.0, 1: 5.0} else CLASSES
+    labels = LABELS if isinstance(class_weight, list) else y if class_weight == {0: 2.0, 1: 5.0} else CLASSES
     model = AsKLSClassifier(**SMALL, class_weight=class_weight).fit(X, labels)
     model.save(tmp_path / "m.zarr")
     assert ask_dask.load(tmp_path / "m.zarr").class_weight == class_weight

@@ -174,8 +174,8 @@ class AsKLS(BaseEstimator):
         mean = fitted.fold_mean if self.merge in STACKED else None
         self.solution_ = mean or fitted.everything
         self.asymmetry_ = self._asymmetry(placed)
-        condition = fitted.everything.condition_number
-        self.resonance_ = resonance(self.singular_values_, gamma, self.damping, condition, self.ridge)
+        condition, of_folds = fitted.everything.condition_number, None if mean is None else mean.condition_number
+        self.resonance_ = resonance(self.singular_values_, gamma, self.damping, condition, self.ridge, of_folds)
         if self.resonance_.warning:
             warnings.warn(self.resonance_.warning, ResonanceWarning, stacklevel=4)
 

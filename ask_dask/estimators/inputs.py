@@ -34,14 +34,14 @@ def check_rows(estimator: Any, X: Any, reset: bool = False) -> Any:
     """
     if hasattr(X, "to_dask_array"):
         X = X.to_dask_array(lengths=True)
+    if isinstance(X, da.Array) and np.isnan(X.shape[0]):
+        X = X.compute_chunk_sizes()
     if getattr(getattr(estimator, "kernel", None), "shape", None) and np.ndim(X) == 1:
         X = np.reshape(X, (-1, 1))  # numbers of points
     if not is_lazy(X):
         return validate_data(estimator, X, reset=reset, dtype=FLOATS, accept_sparse="csr")
     if X.ndim != 2:
         raise InputError(f"X has {X.ndim} dimensions and must have 2: rows and features.")
-    if isinstance(X, da.Array) and np.isnan(X.shape[0]):
-        X = X.compute_chunk_sizes()
     if 0 in X.shape:
         raise InputError(f"X has shape {X.shape}: at least one row and one feature are needed.")
     _check_n_features(estimator, X, reset=reset)

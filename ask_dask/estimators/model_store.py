@@ -112,7 +112,7 @@ def load(path: str | Path) -> Any:
     inner = kernel.kernel if parameters["symmetrise"] else kernel  # type: ignore[attr-defined]
     given = {"kernel": inner if parameters["kernel"] else None, "landmarks": _landmarks(parameters["landmarks"])}
     if isinstance(parameters.get("class_weight"), list):
-        given["class_weight"] = dict(parameters["class_weight"])
+        given["class_weight"] = _class_weight(parameters["class_weight"])
     model = ESTIMATORS[about["estimator"]](**(parameters | given))
     model.seed_, model.n_features_in_, model.scoring_ = about["seed"], about["n_features"], about["scoring"]
     model.gamma_, model.n_landmarks_ = about["gamma"], about["n_landmarks"]
@@ -197,6 +197,8 @@ def _parameters(model: AsKLS) -> dict[str, Any]:
         given["cv"] = len([key for key in model.cv_results_ if key.startswith("split") and key.endswith(ending)])
     if isinstance(given.get("class_weight"), dict):
         given["class_weight"] = list(given["class_weight"].items())
+    elif isinstance(given.get("class_weight"), list):  # a dict for each of several labels
+        given["class_weight"] = [{"of_label": list(weights.items())} for weights in given["class_weight"]]
     given["checkpoint"] = None if model.checkpoint is None else str(model.checkpoint)
     return {key: _json_parameter(value) for key, value in given.items()}
 
@@ -204,7 +206,16 @@ def _parameters(model: AsKLS) -> dict[str, Any]:
 def _json_parameter(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_json_parameter(v) for v in value]
+    if isinstance(value, dict):
+        return {key: _json_parameter(v) for key, v in value.items()}
     return _json(np.asarray(value)) if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _class_weight(value: list[Any]) -> Any:
+    """The `class_weight` parameter from JSON, whose own keys are text: a dict, or one for each of several labels."""
+    if value and isinstance(value[0], dict):
+        return [dict(weights["of_label"]) for weights in value]
+    return dict(value)
 
 
 def _landmarks(value: Any) -> Any:

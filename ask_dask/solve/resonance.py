@@ -31,6 +31,8 @@ class Resonance:
     """The gamma nearest to the one used with a gap of at least 100 times the warning's bound, or the best there is."""
     warning: str | None
     """One sentence when the gap is too small and nothing was done, else None."""
+    fold_gap: float | None = None
+    """About the smallest gap of the folds' models, where their mean is used; from their condition number."""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values; an infinite condition number is the text "inf"."""
@@ -57,7 +59,14 @@ def condition(sigma: np.ndarray, gamma: float, damping: float = 0.0) -> float:
     return float(sizes.max() / sizes.min()) if sizes.min() > SINGULAR * t else np.inf
 
 
-def resonance(sigma: np.ndarray, gamma: float, damping: float, condition: float, ridge: float = 0.0) -> Resonance:
+def resonance(
+    sigma: np.ndarray,
+    gamma: float,
+    damping: float,
+    condition: float,
+    ridge: float = 0.0,
+    fold_condition: float | None = None,
+) -> Resonance:
     """Describe the system at one gamma.
 
     Parameters
@@ -66,6 +75,8 @@ def resonance(sigma: np.ndarray, gamma: float, damping: float, condition: float,
         Singular values of the centred kernel, descending.
     condition : float
         Condition number of the system as solved.
+    fold_condition : float, optional
+        The largest of the folds' systems, where the mean of their models is used.
 
     Examples
     --------
@@ -89,6 +100,12 @@ def resonance(sigma: np.ndarray, gamma: float, damping: float, condition: float,
             f"gamma={gamma:g} is at a resonance (gamma * sigma = 1 within {gaps[order[0]]:.1e} for the singular value "
             f"{sigma[order[0]]:.6g}{said}): use gamma={safe:.4g}, or damping or ridge above 0."
         )
+    fold_gap = None if fold_condition is None else float((1 + gamma * sigma.max()) / fold_condition)
+    if fold_gap is not None and fold_gap < TOO_CLOSE and treatment == "none" and warning is None:
+        warning = (
+            f"gamma={gamma:g} is at a resonance of a fold's model (gap about {fold_gap:.1e}), and stacking uses these: "
+            f"use another gamma, such as {safe:.4g}, or damping or ridge above 0."
+        )
     return Resonance(
         gamma=float(gamma),
         sigma=float(sigma[order[0]]),
@@ -98,6 +115,7 @@ def resonance(sigma: np.ndarray, gamma: float, damping: float, condition: float,
         treatment=treatment,
         safe_gamma=float(safe),
         warning=warning,
+        fold_gap=fold_gap,
     )
 
 
