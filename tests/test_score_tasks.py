@@ -124,7 +124,8 @@ def test_nothing_depends_on_the_cuts(seed, cuts, weighted, mean):
         (MultilabelScores.of, multilabel_summary, labels(60, 3, seed)),
     ):
         whole, cut = (said(in_blocks(of, [*arrays, weight], c)) for c in ([], cuts))
-        np.testing.assert_allclose(numbers(whole), numbers(cut), rtol=1e-6 if mean else 1e-10, atol=1e-9)
+        rtol, atol = (1e-6, 1e-7) if mean else (1e-10, 1e-9)  # values of 1e9 are themselves known to 1e-7 only
+        np.testing.assert_allclose(numbers(whole), numbers(cut), rtol=rtol, atol=atol)
 
 
 def test_a_large_mean_does_not_cancel():
