@@ -264,7 +264,8 @@ def test_each_asymmetric_kernel_and_what_is_left_of_it_when_symmetrised(here, do
     X = stored(data, "X")[:9]
     for how in (None, "mean", "K'K", "KK'"):
         more = ("--symmetrise", how) if how else ()
-        found = fit(done, data, "m", "--kernel", *kernel, "--landmarks", "16", "--overwrite", *more)
+        away = ("--damping", "1e-6")  # on so few rows a resonance is near somewhere, and is warned of
+        found = fit(done, data, "m", "--kernel", *kernel, "--landmarks", "16", "--overwrite", *away, *more)
         source, target = np.split(load("m.zarr").discriminants(X), 2, axis=1)
         alike = np.allclose(source, target, atol=1e-8)
         assert (found["asymmetry"] == 0.0, alike, found["kernel"].get("how")) == (bool(how), bool(how), how)
