@@ -178,6 +178,7 @@ class _Of(Kernel):
         return self.kernel.shape
 
     def _value(self, K: np.ndarray) -> np.ndarray:
+        """The function of a block of kernel values, which each subclass is."""
         raise NotImplementedError
 
     def __call__(self, X: Block, Z: Block) -> np.ndarray:

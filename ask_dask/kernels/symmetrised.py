@@ -63,9 +63,10 @@ class Symmetrised(Kernel):
 
 
 class _OneSide:
-    """Both roles are one."""
+    """Both roles are one, so that a subclass says k(X, Z_J) only and one Gram matrix serves both."""
 
     def source(self, X: Block) -> np.ndarray:
+        """k(X, Z_J), which each subclass is."""
         raise NotImplementedError
 
     def target(self, X: Block) -> np.ndarray:
