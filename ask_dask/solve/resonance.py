@@ -102,6 +102,7 @@ def resonance(
         )
     fold_gap = None if fold_condition is None else float((1 + gamma * sigma.max()) / fold_condition)
     if fold_gap is not None and fold_gap < TOO_CLOSE and treatment == "none" and warning is None:
+        safe = _safe_gamma(sigma, 1.1 * gamma)  # of the fold only the gap is known, which is next to gamma
         warning = (
             f"gamma={gamma:g} is at a resonance of a fold's model (gap about {fold_gap:.1e}), and stacking uses these: "
             f"use another gamma, such as {safe:.4g}, or damping or ridge above 0."
