@@ -6,7 +6,7 @@ from ask_dask.kernels.base import Block
 from ask_dask.landmarks.entries import Entries, KernelLike, require_not_zero
 from ask_dask.landmarks.sampled import Seed, fill_uniformly, require_enough
 
-ROOK_STEPS = 4
+ROOK_STEPS = 8
 """Moves from a row to its largest column and back, at most, until an entry is the largest of both."""
 FRESH_ROWS = 8
 """Rows tried where every watched entry is already approximated."""
@@ -22,15 +22,19 @@ def cross_approximation(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Positions of pivots: step by step the row and the column that cross at a large entry of the residual.
 
-    After k steps K is approximated by C W^-1 R on the k rows and columns chosen, exactly where K has rank k; row r and
-    column r of the answer belong together, and every prefix is the choice for that count. The residual is watched at
-    some columns, drawn uniformly, and where X is Z on the diagonal; a step starts at the largest watched entry and
-    moves between row and column until an entry is the largest of both (rook pivoting). For a symmetric positive
-    semidefinite kernel with X is Z that is pivoted incomplete Cholesky, and rows and columns are equal.
+    After k steps K is approximated by C W^-1 R on the k rows and columns chosen, exactly where K has rank k. Row r and
+    column r of the answer belong together: W is factorised with large pivots, which choices for each side alone do not
+    give. A prefix of the answer is the choice after fewer steps.
 
-    n_watched columns and, for each step, mostly one or two and at most five rows and four columns are evaluated: of the
-    order of (n + m) k entries, never the whole matrix. Where the residual vanishes (K has a lower rank), or one side
-    asks for more, the rest is drawn uniformly.
+    The residual is watched at some columns, drawn uniformly, and where X is Z on the diagonal. A step starts at a row
+    drawn in proportion to the sum of squares watched in it, and moves between row and column until an entry is the
+    largest of both (rook pivoting). Starting at the largest entry instead would spend the pivots on outliers. For a
+    symmetric positive semidefinite kernel with X is Z such entries are on the diagonal: the method is then pivoted
+    incomplete Cholesky, and rows and columns are equal.
+
+    The watched columns and, for each step, about two rows and two columns are evaluated: of the order of (n + m) k
+    entries, never the whole matrix where candidates are many. Where the residual vanishes (K has a lower rank), or one
+    side asks for more, the rest is drawn uniformly.
 
     Parameters
     ----------
@@ -40,7 +44,8 @@ def cross_approximation(
     n_landmarks : pair of int
         Rows and columns to choose.
     n_watched : int, optional
-        Columns at which the residual is known throughout; by default the smaller of n_landmarks.
+        Columns at which the residual is known throughout; by default four times the smaller of n_landmarks. A group of
+        points that none of them sees is missed where Z is not X.
 
     Returns
     -------
@@ -55,7 +60,8 @@ def cross_approximation(
     -----
     Bebendorf, Approximation of boundary element matrices, 2000; Goreinov, Tyrtyshnikov and Zamarashkin, A theory of
     pseudoskeleton approximations, 1997; Poole and Neal, The rook's pivoting strategy, 2000; for Cholesky, Fine and
-    Scheinberg, Efficient SVM training using low-rank kernel representations, 2001.
+    Scheinberg, Efficient SVM training using low-rank kernel representations, 2001; for the random start, Chen, Epperly,
+    Tropp and Webber, Randomly pivoted Cholesky, 2023.
 
     Examples
     --------
@@ -69,7 +75,7 @@ def cross_approximation(
     for count, available in zip(n_landmarks, entries.shape, strict=True):
         require_enough(count, available)
     steps = min(n_landmarks)
-    residual = _Residual(entries, steps, n_watched or steps, rng)
+    residual = _Residual(entries, steps, n_watched or 4 * steps, rng)
     while len(residual.rows) < steps and residual.step():
         pass
     require_not_zero(residual.largest)
@@ -93,7 +99,7 @@ class _Residual:
 
     def step(self) -> bool:
         """Take one pivot; False where nothing that was looked at is above rounding."""
-        for start in (self._largest_watched, self._largest_of_fresh):
+        for start in (self._drawn_by_energy, self._largest_of_fresh):
             i, j, row, column = self._rook(start())
             if abs(row[j]) > 64 * self.entries.eps * self.largest:
                 self._take(i, j, row, column)
@@ -118,7 +124,7 @@ class _Residual:
         """A row, a column that cross at an entry that is the largest of both, or nearly, and the residual there."""
         row = self.row(i)
         for _ in range(ROOK_STEPS):
-            j = _largest(row)
+            j = self._largest_in_row(row, i)
             column = self.column(j)
             best = _largest(column)
             if abs(column[best]) <= abs(row[j]) * (1 + 1e-12):  # of equal ones the row stays
@@ -126,8 +132,16 @@ class _Residual:
             i, row = best, self.row(best)
         return i, j, row, column
 
-    def _largest_watched(self) -> int:
-        return _largest(np.maximum(np.abs(self.at_watched).max(1), np.abs(self.diagonal)))
+    def _largest_in_row(self, row: np.ndarray, i: int) -> int:
+        """The column of the largest entry; the diagonal's where it is as large, such as among equal points."""
+        j = _largest(row)
+        return i if self.entries.paired and abs(row[i]) >= abs(row[j]) * (1 - 1e-12) else j
+
+    def _drawn_by_energy(self) -> int:
+        """A row, with probability in proportion to its estimated sum of squares."""
+        energy = (self.at_watched**2).sum(1) * (self.entries.shape[1] / len(self.watched)) + self.diagonal**2
+        total = energy.sum()
+        return int(self.rng.choice(len(energy), p=energy / total)) if total > 0 else self._largest_of_fresh()
 
     def _largest_of_fresh(self) -> int:
         unused = np.setdiff1d(np.arange(self.entries.shape[0]), self.rows)

@@ -6,6 +6,9 @@ from ask_dask.kernels.base import Block
 from ask_dask.landmarks.entries import Entries, KernelLike, require_not_zero
 from ask_dask.landmarks.sampled import Seed, fill_uniformly, require_enough
 
+RANK_SHARE = 4
+"""Landmarks drawn for each dimension that the scores aim at: a random sample needs more than the rank itself."""
+
 
 def leverage(
     kernel: KernelLike,
@@ -18,8 +21,8 @@ def leverage(
     """Positions drawn without replacement with probabilities proportional to estimated ridge leverage scores.
 
     The scores of rows are those of C = K[:, J0] with J0 a uniform pilot sample of columns, the scores of columns those
-    of R = K[I0, :]' with a pilot sample of rows: (n + m) n_pilot entries. Every prefix is itself such a sample, with
-    the scores of the full count.
+    of R = K[I0, :]' with a pilot sample of rows: (n + m) n_pilot entries. They aim at a quarter of n_landmarks
+    dimensions. Every prefix is itself such a sample, with the scores of the full count.
 
     Parameters
     ----------
@@ -29,7 +32,7 @@ def leverage(
     n_landmarks : pair of int
         Rows and columns to choose.
     n_pilot : int, optional
-        Pilot columns and rows; by default twice the larger of n_landmarks.
+        Pilot columns and rows; by default eight times the larger of n_landmarks.
 
     Returns
     -------
@@ -61,11 +64,11 @@ def leverage(
     for count, available in zip(n_landmarks, entries.shape, strict=True):
         require_enough(count, available)
     n, m = entries.shape
-    pilot = n_pilot or 2 * max(n_landmarks)
+    pilot = n_pilot or 8 * max(n_landmarks)
     C = entries.columns(rng.choice(m, min(pilot, m), replace=False))
     R = entries.rows(rng.choice(n, min(pilot, n), replace=False))
-    row_scores = ridge_leverage_scores(C, n_landmarks[0])
-    column_scores = ridge_leverage_scores(R.T, n_landmarks[1])
+    row_scores = ridge_leverage_scores(C, -(-n_landmarks[0] // RANK_SHARE))
+    column_scores = ridge_leverage_scores(R.T, -(-n_landmarks[1] // RANK_SHARE))
     return _draw(row_scores, n_landmarks[0], rng), _draw(column_scores, n_landmarks[1], rng)
 
 
