@@ -81,6 +81,13 @@ def choose(
     InputError
         No such way, more landmarks than rows or candidates, a kernel that is zero or not finite.
 
+    Notes
+    -----
+    Which to use: cross where C W^+ R is what counts, since it alone chooses both sides together. The others make the
+    spans of C and R good, each for itself, and may leave W = K[I, J] nearly singular where I and J differ: then cut
+    its singular values well above rounding (`rcond` of `nystrom.feature_map`). Greedy looks at every entry of the
+    candidates; k-means at no kernel value, so it is cheap, and good where the kernel falls with distance.
+
     Examples
     --------
     >>> from ask_dask.kernels import RBF
@@ -92,9 +99,11 @@ def choose(
     >>> rows is columns
     True
     """
-    n, m = (n_landmarks, n_landmarks) if isinstance(n_landmarks, int | np.integer) else n_landmarks
+    n, m = _pair(n_landmarks)
     _check(how, X, Z, kernel, (n, m), same)
     at_most = max(1000, 4 * max(n, m)) if n_candidates is None else n_candidates
+    if how != "uniform" and at_most < max(n, m):
+        raise InputError(f"n_candidates={at_most} is fewer than the {max(n, m)} landmarks: use {max(n, m)} or more.")
     if how in BY_POINTS:
         side = _uniform if how == "uniform" else _kmeans
         rows = side(X, n, random_state, 0, at_most, take)
@@ -105,6 +114,13 @@ def choose(
     targets = sources if Z is X else take(Z, some_columns)
     rows, columns = BY_KERNEL[how](kernel, sources, targets, (n, m), [random_state, 4])
     return some_rows[rows], some_columns[columns]
+
+
+def _pair(n_landmarks: Any) -> tuple[int, int]:
+    pair = n_landmarks if isinstance(n_landmarks, tuple | list) else (n_landmarks, n_landmarks)
+    if len(pair) != 2 or not all(isinstance(count, int | np.integer) for count in pair):
+        raise InputError(f"n_landmarks={n_landmarks!r} must be a whole number, or a pair of them: rows and columns.")
+    return int(pair[0]), int(pair[1])
 
 
 def _uniform(X: Any, n: int, seed: int, side: int, n_candidates: int, take: Take) -> np.ndarray:

@@ -8,6 +8,8 @@ from ask_dask.landmarks.sampled import Seed, fill_uniformly, require_enough
 
 ROOK_STEPS = 8
 """Moves from a row to its largest column and back, at most, until an entry is the largest of both."""
+WATCHED = 200
+"""Columns watched, besides as many as there are steps: enough to meet a group of one point in a hundred."""
 FRESH_ROWS = 8
 """Rows tried where every watched entry is already approximated."""
 
@@ -44,8 +46,8 @@ def cross_approximation(
     n_landmarks : pair of int
         Rows and columns to choose.
     n_watched : int, optional
-        Columns at which the residual is known throughout; by default four times the smaller of n_landmarks. A group of
-        points that none of them sees is missed where Z is not X.
+        Columns at which the residual is known throughout; by default 200 more than the smaller of n_landmarks. A
+        group of points that none of them sees is missed where Z is not X.
 
     Returns
     -------
@@ -75,7 +77,7 @@ def cross_approximation(
     for count, available in zip(n_landmarks, entries.shape, strict=True):
         require_enough(count, available)
     steps = min(n_landmarks)
-    residual = _Residual(entries, steps, n_watched or 4 * steps, rng)
+    residual = _Residual(entries, steps, n_watched or steps + WATCHED, rng)
     while len(residual.rows) < steps and residual.step():
         pass
     require_not_zero(residual.largest)
@@ -139,7 +141,8 @@ class _Residual:
 
     def _drawn_by_energy(self) -> int:
         """A row, with probability in proportion to its estimated sum of squares."""
-        energy = (self.at_watched**2).sum(1) * (self.entries.shape[1] / len(self.watched)) + self.diagonal**2
+        squares = np.einsum("ij,ij->i", self.at_watched, self.at_watched)
+        energy = squares * (self.entries.shape[1] / len(self.watched)) + self.diagonal**2
         total = energy.sum()
         return int(self.rng.choice(len(energy), p=energy / total)) if total > 0 else self._largest_of_fresh()
 

@@ -46,8 +46,9 @@ class Entries:
         self._X, self._Z = X, Z
         if isinstance(kernel, Kernel):
             bound = kernel.at(X, Z, Z.shape[0], Z if kernel.needs_targets else None)
-            self._row_block, self._tile = bound.source, bound.tile
-            self._column_block: Callable[[Block], np.ndarray] = lambda Z: bound.target(Z).T
+            self._row_block: Callable[[Block], np.ndarray] = bound.source
+            self._column_block: Callable[[Block], np.ndarray] = lambda points: bound.target(points).T
+            self._tile = bound.tile
         else:
             self._row_block = lambda points: kernel(points, Z)
             self._column_block = lambda points: kernel(X, points)

@@ -62,7 +62,9 @@ def candidates(n_rows: int, n_candidates: int, random_state: Seed) -> np.ndarray
     return np.sort(uniform(n_rows, min(n_candidates, n_rows), random_state))
 
 
-def fill_uniformly(chosen: Sequence[int], n_candidates: int, n_landmarks: int, rng: np.random.Generator) -> np.ndarray:
+def fill_uniformly(
+    chosen: Sequence[int] | np.ndarray, n_candidates: int, n_landmarks: int, rng: np.random.Generator
+) -> np.ndarray:
     """The chosen positions, then others drawn uniformly until there are enough: (n_landmarks,) int64, distinct.
 
     >>> fill_uniformly([2], 3, 2, np.random.default_rng(0))[0]
