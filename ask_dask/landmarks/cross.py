@@ -35,8 +35,9 @@ def cross_approximation(
     incomplete Cholesky, and rows and columns are equal.
 
     The watched columns and, for each step, about two rows and two columns are evaluated: of the order of (n + m) k
-    entries, never the whole matrix where candidates are many. Where the residual vanishes (K has a lower rank), or one
-    side asks for more, the rest is drawn uniformly.
+    entries, never the whole matrix where candidates are many (a kernel normalised over the data sums over all of them
+    once, and keeps the sums). Where the residual vanishes (K has a lower rank), or one side asks for more, the rest is
+    drawn uniformly.
 
     Parameters
     ----------
