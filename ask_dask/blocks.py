@@ -82,7 +82,7 @@ def _constant(value: Any) -> Delayed:
     return dask.delayed(value, traverse=False, pure=False)
 
 
-def map_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int, label: str) -> Any:
+def map_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int, label: str | None) -> Any:
     """`function(block)` of every row: (N, n_columns), a lazy dask array for dask and zarr, else an ndarray.
 
     `function` must give each row alone, since the blocks it sees depend on the chunking.
@@ -187,6 +187,38 @@ def relative_asymmetry(K: np.ndarray) -> float:
     K = K.astype(np.float64, copy=False)
     norm = np.linalg.norm(K)
     return float(np.linalg.norm(K - K.T) / norm) if norm else 0.0
+
+
+def lazy_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int) -> da.Array:
+    """`function(block)` of every row of any input, as a dask array (N, n_columns) that is not computed yet."""
+    dtype = np.result_type(X.dtype, np.float32)
+    task = dask.delayed(_checked, pure=False, traverse=False)
+    parts = [da.from_delayed(task(s.block, function, s.start), (s.stop - s.start, n_columns), dtype) for s in shards(X)]
+    return da.concatenate(parts) if parts else da.empty((0, n_columns), dtype=dtype)
+
+
+def features(
+    block: Block, columns: Callable[[Block], np.ndarray], coefficients: np.ndarray, offsets: np.ndarray
+) -> np.ndarray:
+    """Kernel columns of a block of rows times coefficients, less offsets.
+
+    Parameters
+    ----------
+    block : (n, d)
+    columns : callable
+        `source` or `target` of a LandmarkKernel.
+    coefficients : (m, r) float64
+    offsets : (r,)
+
+    Returns
+    -------
+    (n, r) array, in the precision of the block and float32 at least
+    """
+    out = np.empty((block.shape[0], coefficients.shape[1]), np.result_type(block.dtype, np.float32))
+    with compute.one_blas_thread():
+        for rows in row_blocks(block, budget.cache_rows(len(coefficients))):
+            out[rows] = columns(block[rows]) @ coefficients - offsets
+    return out
 
 
 def discriminants(

@@ -147,6 +147,37 @@ def minres_plan(
     )
 
 
+def svd_plan(n_rows: int, n_columns: int) -> Plan:
+    """Memory of all singular values and vectors of a whole kernel matrix.
+
+    >>> print(svd_plan(5000, 5000))
+    kernel matrix 190.7 MiB, decomposition 1.1 GiB
+    """
+    matrix, small = 8 * n_rows * n_columns, 8 * min(n_rows, n_columns) ** 2
+    return Plan({"kernel matrix": matrix, "decomposition": 3 * matrix + 3 * small})
+
+
+def iterated_plan(n_components: int, n_rows: int, n_columns: int, workers: int) -> Plan:
+    """Memory of singular vectors by block iteration: vectors, their products, and a tile for each worker.
+
+    >>> print(iterated_plan(20, 200_000, 200_000, workers=2))
+    vectors 183.1 MiB, products 457.8 MiB, tiles 24.0 MiB
+    """
+    vectors = 8 * (n_rows + n_columns) * (n_components + 10)
+    return Plan({"vectors": 2 * vectors, "products": vectors * (3 + workers), "tiles": workers * 6 * 8 * 512**2})
+
+
+def arpack_plan(n_components: int, n_rows: int, n_columns: int, workers: int) -> Plan:
+    """Memory of singular vectors by ARPACK: its basis, and products of one vector.
+
+    >>> print(arpack_plan(20, 200_000, 200_000, workers=2))
+    basis 62.6 MiB, vectors 122.1 MiB, tiles 24.0 MiB
+    """
+    basis = 8 * min(n_rows, n_columns) * max(2 * n_components + 1, 20)
+    return Plan({"basis": basis, "vectors": 2 * 8 * (n_rows + n_columns) * n_components,
+                 "tiles": workers * 6 * 8 * 512**2})  # fmt: skip
+
+
 def predict_plan(workers: int, shard: int, row_bytes: int, n_landmarks: int, n_outputs: int, n_classes: int) -> Plan:
     """Memory of prediction: each worker holds a shard of rows, their results, and two kernel blocks.
 

@@ -12,7 +12,7 @@ import dask
 import numpy as np
 
 from ask_dask import blocks, budget, compute
-from ask_dask.kernels.base import Block, LandmarkKernel
+from ask_dask.kernels.base import Block, Columns
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Rows:
         return np.asarray(self.outputs(self.y), np.float64)
 
 
-def gather(X: Any, rows: Rows, n_folds: int, kernel: LandmarkKernel, typical: Block | None = None) -> Moments:
+def gather(X: Any, rows: Rows, n_folds: int, kernel: Columns, typical: Block | None = None) -> Moments:
     """One pass over an input, a task a shard, partial sums added in a tree as they appear.
 
     Parameters
@@ -129,7 +129,7 @@ def _of_shard(X: Block, rows: Rows, shared: tuple[Any, Any], n_folds: int, first
     return of_rows(X, rows, kernel, n_folds, typical)
 
 
-def of_rows(X: Block, rows: Rows, kernel: LandmarkKernel, n_folds: int, typical: Block | None = None) -> Moments:
+def of_rows(X: Block, rows: Rows, kernel: Columns, n_folds: int, typical: Block | None = None) -> Moments:
     """Moments of one shard of rows.
 
     Rows are taken fold by fold, so that each product goes to one fold. Products are summed in the kernel's own

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ask_dask import blocks, compute, score
@@ -19,9 +18,11 @@ from ask_dask.estimators.inputs import (
     check_gammas,
     check_parameters,
     check_rows,
+    check_seed,
     check_weight_of_folds,
     check_weights,
     choose_landmarks,
+    default_kernel,
 )
 from ask_dask.estimators.merge import STACKED, combine
 from ask_dask.estimators.on_landmarks import OnLandmarks
@@ -29,7 +30,7 @@ from ask_dask.estimators.outputs import Outputs, Task
 from ask_dask.estimators.plan import check_memory, exact_engine, is_exact
 from ask_dask.estimators.problem import Fitted, Placed, Problem
 from ask_dask.estimators.reference import landmark_error
-from ask_dask.kernels import SNE, Kernel, Symmetrised
+from ask_dask.kernels import Kernel, Symmetrised
 from ask_dask.solve import resonance
 
 ASYMMETRY_ROWS = 1000
@@ -104,7 +105,7 @@ class AsKLS(BaseEstimator):
         gammas = check_gammas(self.gamma)
         self.scoring_ = self.scoring or score.OF_TASK[outputs.task][0]
         check_parameters(self, outputs.task, gammas)
-        self.seed_ = _seed(self.random_state)
+        self.seed_ = check_seed(self.random_state)
         folds, n_folds = check_folds(self.cv, X.shape[0], outputs.codes, self.seed_)
         weights = check_weights(sample_weight, self._class_weights(y), X.shape[0])
         rows, columns, counts = choose_landmarks(
@@ -144,7 +145,7 @@ class AsKLS(BaseEstimator):
         row_points = blocks.take_rows(X, rows)
         column_points = row_points if columns is rows else blocks.take_rows(X, columns)
         blocks.require_finite(row_points, rows)
-        kernel = self.kernel if self.kernel is not None else _default_kernel(row_points)
+        kernel = self.kernel if self.kernel is not None else default_kernel(row_points)
         kernel = Symmetrised(kernel, self.symmetrise) if self.symmetrise else kernel  # type: ignore[arg-type]
         X = row_points if is_exact(self) else X
         return X, Placed.of(kernel, X, row_points, column_points)
@@ -231,14 +232,3 @@ def map_columns(f: Any, function: Callable, n_columns: int | None, dtype: Any = 
         return function(f).astype(dtype, copy=False)
     more = {"drop_axis": 1} if n_columns is None else {"chunks": (f.chunks[0], (n_columns,))}
     return f.map_blocks(lambda block: function(block).astype(dtype, copy=False), dtype=dtype, **more)
-
-
-def _default_kernel(points: Any) -> Kernel:
-    dense = points.toarray() if hasattr(points, "toarray") else points
-    return SNE(bandwidth=float(np.sqrt(2 * dense.var(0, dtype=np.float64).sum())) or 1.0)
-
-
-def _seed(random_state: Any) -> int:
-    if isinstance(random_state, int | np.integer):
-        return int(random_state)
-    return int(check_random_state(random_state).randint(2**31))

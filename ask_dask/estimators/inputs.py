@@ -8,13 +8,14 @@ import numpy as np
 import scipy.sparse as sp
 import zarr
 from sklearn.model_selection import KFold, StratifiedKFold, check_cv
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_n_features, column_or_1d, validate_data
 
 from ask_dask import landmarks, score
 from ask_dask.errors import InputError
 from ask_dask.estimators.merge import METHODS, STACKED
 from ask_dask.estimators.selection import Weights
-from ask_dask.kernels import Kernel
+from ask_dask.kernels import SNE, Kernel
 from ask_dask.kernels.symmetrised import HOWS
 
 FLOATS = (np.float64, np.float32)
@@ -289,3 +290,16 @@ def choose_landmarks(
         raise InputError(f"n_landmarks={counts[-1]} is more than the {most} landmarks given: use fewer.")
     rows, columns = given[0][: counts[-1]], given[-1][: counts[-1]]
     return rows, rows if len(given) == 1 else columns, counts
+
+
+def default_kernel(points: Any) -> Kernel:
+    """SNE with the bandwidth at which an average pair of points has exp(-1)."""
+    dense = points.toarray() if hasattr(points, "toarray") else points
+    return SNE(bandwidth=float(np.sqrt(2 * dense.var(0, dtype=np.float64).sum())) or 1.0)
+
+
+def check_seed(random_state: Any) -> int:
+    """The seed that is used and recorded: the number given, or one drawn from the state given."""
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31))

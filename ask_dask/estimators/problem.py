@@ -26,7 +26,7 @@ class Placed:
     row_points, column_points : (n, d) and (m, d) blocks
         One object where I = J.
     n_rows : int
-        Training rows that the landmarks stand for.
+        Training targets that the column landmarks stand for.
     targets : (N, d) block or None
         All training rows, for an exact normaliser.
     """
@@ -53,12 +53,17 @@ class Placed:
         """A few rows, around whose kernel columns moments are summed."""
         return self.row_points[:TYPICAL_ROWS]
 
-    def feature_map(self, n: int) -> nystrom.FeatureMap:
-        """From the core matrix W in float64, whatever the precision of the blocks: S^-1/2 amplifies its rounding."""
+    def core(self, n: int | None = None) -> np.ndarray:
+        """W at the first n landmarks, or at all, in float64 whatever the precision of the blocks: S^-1/2 amplifies its
+        rounding."""
         rows = self.row_points.astype(np.float64)
         columns = rows if self.column_points is self.row_points else self.column_points.astype(np.float64)
-        core = self.kernel.at(rows, columns, self.n_rows, self.targets).prefix(n)
-        return nystrom.feature_map(core.source(rows[:n]), nystrom.resolution(self.row_points.dtype))
+        n = n or max(rows.shape[0], columns.shape[0])
+        return self.kernel.at(rows, columns, self.n_rows, self.targets).prefix(n).source(rows[:n])
+
+    def feature_map(self, n: int) -> nystrom.FeatureMap:
+        """Of the first n landmarks."""
+        return nystrom.feature_map(self.core(n), nystrom.resolution(self.row_points.dtype))
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,15 @@ Block = Any
 """Rows of X: an ndarray or scipy.sparse CSR matrix, shape (n, d)."""
 
 
-class LandmarkKernel(Protocol):
-    """A kernel at row landmarks x_i, i in I, and column landmarks z_j, j in J."""
+class Columns(Protocol):
+    """What a pass over rows needs of a kernel at landmarks."""
 
     def both(self, X: Block) -> tuple[np.ndarray, np.ndarray]:
         """C = k(X, Z_J) and R' = k(X_I, X)', both (n, m); the same array where the kernel is symmetric and I = J."""
+
+
+class LandmarkKernel(Columns, Protocol):
+    """A kernel at row landmarks x_i, i in I, and column landmarks z_j, j in J."""
 
     def source(self, X: Block) -> np.ndarray:
         """C alone: X in the source role, shape (n, |J|)."""
@@ -32,8 +36,8 @@ class LandmarkKernel(Protocol):
     def tile(self, rows: slice, columns: slice) -> np.ndarray:
         """k(x_i, z_j) of some row and some column landmarks, a block of the core matrix W."""
 
-    def prefix(self, n: int) -> "LandmarkKernel":
-        """The same kernel at the first n row and n column landmarks; normalisers stay those of all landmarks."""
+    def prefix(self, n: int, m: int | None = None) -> "LandmarkKernel":
+        """The same kernel at the first n row and m (by default n) column landmarks; normalisers stay those of all."""
 
 
 class Kernel:
@@ -155,9 +159,9 @@ class _Pointwise:
         """The core matrix where it is sparse, else None."""
         return self.kernel.sparse(self.rows, self.columns)
 
-    def prefix(self, n: int) -> "_Pointwise":
-        rows = self.rows[:n]
-        return _Pointwise(self.kernel, rows, rows if self.rows is self.columns else self.columns[:n])
+    def prefix(self, n: int, m: int | None = None) -> "_Pointwise":
+        rows, m = self.rows[:n], m or n
+        return _Pointwise(self.kernel, rows, rows if self.rows is self.columns and m == n else self.columns[:m])
 
 
 class _Of(Kernel):
@@ -280,5 +284,5 @@ class _Mapped:
     def tile(self, rows: slice, columns: slice) -> np.ndarray:
         return self.function(*(part.tile(rows, columns) for part in self.parts))
 
-    def prefix(self, n: int) -> "_Mapped":
-        return _Mapped(self.function, *(part.prefix(n) for part in self.parts))
+    def prefix(self, n: int, m: int | None = None) -> "_Mapped":
+        return _Mapped(self.function, *(part.prefix(n, m) for part in self.parts))

@@ -109,10 +109,10 @@ class _AtLandmarks:
     def tile(self, rows: slice, columns: slice) -> np.ndarray:
         return _local_rbf(self.rows[rows], self.columns[columns], self.kernel.scale * self.widths[columns])
 
-    def prefix(self, n: int) -> "_AtLandmarks":
-        rows = self.rows[:n]
-        columns = rows if self.rows is self.columns else self.columns[:n]
-        return replace(self, rows=rows, columns=columns, widths=self.widths[:n])
+    def prefix(self, n: int, m: int | None = None) -> "_AtLandmarks":
+        rows, m = self.rows[:n], m or n
+        columns = rows if self.rows is self.columns and m == n else self.columns[:m]
+        return replace(self, rows=rows, columns=columns, widths=self.widths[:m])
 
 
 def neighbour_distances(points: Block, neighbours: int) -> np.ndarray:

@@ -152,5 +152,5 @@ class _AtLandmarks:
         assert self.log_normaliser_rows is not None  # set by Kernel.at
         return self.log_normaliser_rows[: self.n_rows]
 
-    def prefix(self, n: int) -> "_AtLandmarks":
-        return replace(self, n_rows=min(n, self.rows.shape[0]), n_columns=n)
+    def prefix(self, n: int, m: int | None = None) -> "_AtLandmarks":
+        return replace(self, n_rows=min(n, self.rows.shape[0]), n_columns=m or n)

@@ -94,7 +94,7 @@ class _Mean(_OneSide):
         found = getattr(self.inner, "sparse", None)
         return None if found is None else (found + found.T) / 2
 
-    def prefix(self, n: int) -> "_Mean":
+    def prefix(self, n: int, m: int | None = None) -> "_Mean":
         return _Mean(self.inner.prefix(n))
 
 
@@ -117,5 +117,5 @@ class _Product(_OneSide):
         core: Any = self.core if self.target_side else self.core.T
         return self.weight * core[:, rows].T @ core[:, columns]
 
-    def prefix(self, n: int) -> "_Product":
+    def prefix(self, n: int, m: int | None = None) -> "_Product":
         return replace(self, n=n)

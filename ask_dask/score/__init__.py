@@ -1,4 +1,7 @@
-"""Metrics over blocks of rows that are added: AUROC, log loss, accuracy, F1, calibration, R2, RMSE, MAE."""
+"""Metrics over blocks of rows that are added: AUROC, log loss, accuracy, F1, calibration, R2, RMSE, MAE.
+
+And of approximate singular vectors: eta and the largest principal angle.
+"""
 
 from ask_dask.score.multilabel import MultilabelScores, multilabel_metrics, multilabel_summary
 from ask_dask.score.ranks import RankCounts
@@ -6,6 +9,7 @@ from ask_dask.score.regression import RegressionScores, regression_metrics, regr
 from ask_dask.score.scores import Scores, class_codes, curves, metrics, summary
 from ask_dask.score.shared import LOWER_IS_BETTER, OF_TASK
 from ask_dask.score.stored import score_predictions
+from ask_dask.score.subspaces import eta, subspace_error
 
 __all__ = [
     "LOWER_IS_BETTER",
@@ -16,11 +20,13 @@ __all__ = [
     "Scores",
     "class_codes",
     "curves",
+    "eta",
     "metrics",
     "multilabel_metrics",
     "multilabel_summary",
     "regression_metrics",
     "regression_summary",
     "score_predictions",
+    "subspace_error",
     "summary",
 ]

@@ -20,7 +20,8 @@ class Tiles:
     ----------
     kernel : LandmarkKernel
         With every training point as row and column landmark.
-    n_points : int
+    n_rows, n_columns : int
+        The second one by default the first.
 
     Attributes
     ----------
@@ -37,25 +38,25 @@ class Tiles:
     (True, True)
     """
 
-    def __init__(self, kernel: LandmarkKernel, n_points: int) -> None:
-        self.kernel, self.n_points, self.evaluations = compute.shared(kernel), n_points, 0
+    def __init__(self, kernel: LandmarkKernel, n_rows: int, n_columns: int | None = None) -> None:
+        self.kernel, self.shape, self.evaluations = compute.shared(kernel), (n_rows, n_columns or n_rows), 0
         self.sparse = getattr(kernel, "sparse", None)
 
     def products(self, c: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """K c and K'a, both (N, k) float64; a task walks a band of rows."""
+        """K c (N, k) and K'a (M, l) of c (M, k) and a (N, l), in float64; a task walks a band of rows."""
         self.evaluations += 1
         if self.sparse is not None:
             return self.sparse @ c, self.sparse.T @ a
-        bands = slices(self.n_points, -(-self.n_points // (2 * compute.workers())))
+        bands = slices(self.shape[0], -(-self.shape[0] // (2 * compute.workers())))
         task = dask.delayed(_band, pure=False)
         parts = compute.run([task(self.kernel, rows, c, a[rows]) for rows in bands], None)
         return np.concatenate([source for source, _ in parts]), sum(target for _, target in parts)
 
     def matrix(self) -> np.ndarray:
-        """The whole matrix, (N, N) float64, for a size that memory allows."""
-        bands = slices(self.n_points, TILE)
+        """The whole matrix, (N, M) float64, for a size that memory allows."""
+        bands = slices(self.shape[0], TILE)
         task = dask.delayed(_rows, pure=False)
-        return np.concatenate(compute.run([task(self.kernel, rows, self.n_points) for rows in bands], None))
+        return np.concatenate(compute.run([task(self.kernel, rows, self.shape[1]) for rows in bands], None))
 
 
 def slices(n: int, size: int) -> list[slice]:

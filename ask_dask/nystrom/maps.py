@@ -82,3 +82,71 @@ def feature_map(W: np.ndarray, rcond: float) -> FeatureMap:
     kept = S > rcond * S.max()
     source, target = (vectors[:, kept] / np.sqrt(S[kept]) for vectors in (Q, P))
     return FeatureMap(source, source if np.array_equal(source, target) else target)
+
+
+CUTS = np.geomspace(1e-10, 0.3, 20)
+"""Relative singular values at which a fitted core may be cut; below the first, rounding takes over."""
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Entries of K that a core is not fitted to, at p probe rows and q probe columns, and what approximates them.
+
+    Attributes
+    ----------
+    C : (p, m), R : (n, q), K : (p, q)
+    """
+
+    C: np.ndarray
+    R: np.ndarray
+    K: np.ndarray
+
+
+def fitted_map(core: np.ndarray, n: int, m: int, rcond: float, judge: Judge | None = None) -> FeatureMap:
+    """The feature maps of a core fitted to more rows and columns than landmarks, and cut where probes ask for it.
+
+    In place of W^+ stands the X that makes C X R fit the core best, X = K[I', J]^+ K[I', J'] K[I, J']^+ with I in I'
+    and J in J' (W^+ where there are no more). Both pseudo-inverses leave out small singular values: of a matrix that
+    has no low rank these would amplify what the landmarks do not explain, to any size.
+
+    Parameters
+    ----------
+    core : (n', m') array
+        K[I', J'], the landmarks first.
+    n, m : int
+        Row and column landmarks.
+    rcond : float
+        Relative singular values at or below it are left out.
+    judge : Judge, optional
+        The cut of least error there is taken, at rcond or above.
+
+    Raises
+    ------
+    InputError
+        The core holds a NaN or infinity, or is zero.
+
+    Examples
+    --------
+    >>> K = np.random.default_rng(0).normal(size=(6, 2)) @ np.random.default_rng(1).normal(size=(2, 5))
+    >>> maps = fitted_map(K, 3, 2, 1e-12)
+    >>> np.allclose((K[:, :2] @ maps.source) @ (K[:3].T @ maps.target).T, K)
+    True
+    """
+    core = np.asarray(core, np.float64)
+    if not np.isfinite(core).all() or not core.any():
+        raise InputError("The kernel is NaN, infinite or zero at every pair of landmarks: check its bandwidth.")
+    (left, s, Qt), (P, t, right) = svd(core[:, :m]), svd(core[:n])
+    left, s, Q = left[:, s > rcond * s[0]], s[s > rcond * s[0]], Qt[s > rcond * s[0]].T
+    P, t, right = P[:, t > rcond * t[0]], t[t > rcond * t[0]], right[t > rcond * t[0]]
+    Q, P = Q / np.sqrt(s), P / np.sqrt(t)
+    inside = left.T @ core @ right.T / np.sqrt(s)[:, None] / np.sqrt(t)  # X = Q inside P'
+    cuts = [cut for cut in CUTS if cut > rcond]
+    cuts = cuts if core.shape != (n, m) else [rcond, *cuts]
+    ranks = [(int((s > cut * s[0]).sum()), int((t > cut * t[0]).sum())) for cut in cuts]
+    best = 0
+    if judge is not None:
+        before, after = judge.C @ Q, P.T @ judge.R
+        best = int(np.argmin([np.linalg.norm(before[:, :a] @ inside[:a, :b] @ after[:b] - judge.K) for a, b in ranks]))
+    a, b = ranks[best]
+    E, x, Ft = svd(inside[:a, :b])
+    return FeatureMap(Q[:, :a] @ (E * np.sqrt(x)), P[:, :b] @ (Ft.T * np.sqrt(x)))

@@ -1,0 +1,375 @@
+"""KSVD and the asymmetric Nystrom method as scikit-learn estimators."""
+
+import warnings
+from functools import partial
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from ask_dask import blocks, budget, compute, nystrom
+from ask_dask.errors import BudgetError, InputError
+from ask_dask.estimators import leading, two_sets
+from ask_dask.estimators.compat import compatible
+from ask_dask.estimators.inputs import check_rows, check_seed, default_kernel
+from ask_dask.estimators.plan import limit
+from ask_dask.estimators.problem import Placed
+from ask_dask.estimators.two_sets import Pairs
+from ask_dask.kernels import Kernel
+from ask_dask.nystrom import SingularVectors
+
+METHODS = ("orthonormal", "scaled")
+SOLVERS = ("auto", "dense", "arpack", "iterated")
+
+
+class KSVD(TransformerMixin, BaseEstimator):
+    """Singular vectors of an asymmetric kernel matrix K = k(X, Z): exact, or from sampled rows and columns.
+
+    Tao, Tonin et al., Learning in Feature Spaces via Coupled Covariances (CCE): kernel singular value decomposition,
+    and the asymmetric Nystrom method, eq. (9).
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        By default SNE with a bandwidth from the data.
+    n_components : int, default 10
+        Singular vectors; fewer are found where the rank is less.
+    n_landmarks : None, int or (int, int), default None
+        Row and column landmarks; None is exact, from the whole kernel matrix.
+    method : {"orthonormal", "scaled"}, default "orthonormal"
+        On landmarks: the exact decomposition of C X R, X being W^+ or better (`nystrom.fitted_map`), or the vectors of
+        eq. (9), scaled to unit length.
+    oversampling : "auto" or int, default "auto"
+        Rows and columns beside the landmarks to which the core is fitted too, at the cost of no pass; "auto" is as many
+        again.
+    center : bool, default False
+        Decompose (I - 11'/N) K (I - 11'/M), which is not formed.
+    tol : float, optional
+        On landmarks: double their number until the estimated error is not above it. Exact: residual of "iterated" and
+        "arpack", by default 1e-8.
+    n_probes : int, default 100
+        Further rows and columns that judge the core, and from which the error is estimated; 0 for none. Without them
+        W^+ can amplify what the landmarks do not explain to any size, of a matrix that is not of low rank.
+    landmarks : "uniform" or (rows, columns), default "uniform"
+        The choice, or two arrays of row numbers of X and of Z.
+    compat : {None, "pinv", "pca", "random"}, default None
+        Of a data matrix: how its rows and columns become points of one space; None takes a square one as it is.
+    compat_dim : int, optional
+        Dimension of the random projections, both made sparse and on the fly; by default the smaller of N and M, dense.
+    solver : {"auto", "dense", "arpack", "iterated"}, default "auto"
+        Of the exact problem; "auto" is dense where both sides have at most 5,000 points, else arpack for sparse kernels
+        and block iteration for others.
+    max_iter : int, default 200
+    memory : str or int, optional
+        Budget, such as "2GiB"; by default what the machine allows.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    singular_values_ : (r,) float64, descending
+    left_singular_vectors_, right_singular_vectors_ : dask arrays (N, r) and (M, r), not computed yet
+    row_landmarks_, column_landmarks_ : row numbers of X and of Z
+    error_ : nystrom.Error or None
+        On landmarks: estimated distance of K V from U S and of K'U from V S, with standard errors.
+    residuals_ : list of float
+        Of the iterations of an exact fit.
+    seed_ : int
+
+    Examples
+    --------
+    >>> from ask_dask.kernels import SNE
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> exact = KSVD(SNE(3.0), n_components=3).fit(X, Z=X)
+    >>> sampled = KSVD(SNE(3.0), n_components=3, n_landmarks=100, random_state=0).fit(X, Z=X)
+    >>> np.allclose(sampled.singular_values_, exact.singular_values_, rtol=0.05)
+    True
+    >>> sampled.error_.largest < 0.05, exact.transform(X).shape
+    (True, (300, 3))
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        n_components: int = 10,
+        n_landmarks: Any = None,
+        *,
+        method: str = "orthonormal",
+        oversampling: Any = "auto",
+        center: bool = False,
+        tol: float | None = None,
+        n_probes: int = 100,
+        landmarks: Any = "uniform",
+        compat: str | None = None,
+        compat_dim: int | None = None,
+        solver: str = "auto",
+        max_iter: int = 200,
+        memory: str | int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.n_landmarks = n_landmarks
+        self.method = method
+        self.oversampling = oversampling
+        self.center = center
+        self.tol = tol
+        self.n_probes = n_probes
+        self.landmarks = landmarks
+        self.compat = compat
+        self.compat_dim = compat_dim
+        self.solver = solver
+        self.max_iter = max_iter
+        self.memory = memory
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def fit(self, X: Any, y: Any = None, *, Z: Any = None) -> "KSVD":
+        """Decompose k(X, Z).
+
+        Parameters
+        ----------
+        X : numpy, scipy.sparse, dask or zarr, (N, d)
+            Sources. Without Z a data matrix (N, M) whose rows are the sources and whose columns are the targets, or, of
+            a kernel over numbered points, the numbers of both.
+        y : ignored
+        Z : the same kinds, (M, d), optional
+            Targets.
+
+        Raises
+        ------
+        InputError
+            A parameter, NaN or infinity in X or Z, different numbers of features, rows and columns of a data matrix
+            that are not compatible.
+        BudgetError
+            The plan does not fit the memory.
+        """
+        self._check()
+        self.seed_ = check_seed(self.random_state)
+        X, Z = self._sets(X, Z)
+        pairs = Pairs(self.kernel or default_kernel(blocks.take_rows(X, np.arange(min(1000, X.shape[0])))), X, Z)
+        if self.n_landmarks is None:
+            self._fit_exact(pairs)
+        else:
+            self._fit_landmarks(pairs)
+        self._pairs = pairs
+        self.kernel_, self.n_components_ = pairs.kernel, len(self.singular_values_)
+        return self
+
+    def _check(self) -> None:
+        for name, value, allowed in (("method", self.method, METHODS), ("solver", self.solver, SOLVERS)):
+            if value not in allowed:
+                raise InputError(f"{name}={value!r} must be one of {', '.join(allowed)}.")
+        for name, least in (("n_components", 1), ("n_probes", 0), ("max_iter", 1)):
+            if not isinstance(getattr(self, name), int | np.integer) or getattr(self, name) < least:
+                raise InputError(f"{name}={getattr(self, name)!r} must be a whole number, {least} or more.")
+        if self.tol is not None and not 0 < self.tol < 1:
+            raise InputError(f"tol={self.tol!r} must be a number between 0 and 1.")
+        if self.tol is not None and self.n_landmarks is not None and self.n_probes < 2:
+            raise InputError("tol on landmarks needs an estimated error: set n_probes to 2 or more.")
+
+    def _sets(self, X: Any, Z: Any) -> tuple[Any, Any]:
+        """Sources and targets; one object where they are the same."""
+        same, X = Z is X, check_rows(self, X, reset=True)
+        if Z is not None:
+            return X, X if same else check_rows(self, Z)
+        if getattr(self.kernel, "shape", None):
+            return X, X
+        X, Z, self._compat = compatible(X, self.compat, self.compat_dim, self.seed_)
+        return X, Z
+
+    def _fit_exact(self, pairs: Pairs) -> None:
+        placed = pairs.placed(np.arange(pairs.n), np.arange(pairs.m))
+        found = leading.of(placed, self, limit(self.memory))
+        kept = found.values > nystrom.resolution(np.float64) * found.values.max(initial=0)
+        U, s, V = found.U[:, kept], found.values[kept], found.V[:, kept]
+        self.residuals_: list[float] = found.residuals
+        self.error_: nystrom.Error | None = None
+        offsets = np.zeros((2, len(s)))
+        vectors = SingularVectors(V / s, U / s, offsets, s)
+        if self.center:
+            offsets = np.stack([two_sets.means(pairs, placed, vectors, side) for side in ("source", "target")])
+        self._keep(placed, SingularVectors(V / s, U / s, offsets, s), U, pairs.n, pairs.m)
+
+    def _fit_landmarks(self, pairs: Pairs) -> None:
+        self.residuals_ = []
+        n, m = two_sets.counts(self.n_landmarks, self.landmarks, pairs)
+        while True:
+            self._fit_counts(pairs, n, m)
+            error, every = self.error_, (n, m) == (pairs.n, pairs.m)
+            if self.tol is None or error is None or error.largest <= self.tol or every or self.landmarks != "uniform":
+                break
+            n, m = min(2 * n, pairs.n), min(2 * m, pairs.m)
+            try:
+                self._check_memory(pairs, n, m)
+            except BudgetError as refused:
+                warnings.warn(f"The estimated error is {error.largest:.2g}, above tol={self.tol:g}, and more landmarks "
+                              f"do not fit: {refused}", ConvergenceWarning, stacklevel=3)  # fmt: skip
+                break
+
+    def _check_memory(self, pairs: Pairs, n: int, m: int) -> None:
+        more, workers = self.n_probes, compute.workers()
+        budget.check(
+            lambda size: budget.moments_plan(
+                size + more, max(pairs.n, pairs.m), 1, 0, pairs.row_bytes, pairs.X.dtype.itemsize, workers, False
+            ),
+            max(n, m), limit(self.memory), "n_landmarks",
+        )  # fmt: skip
+
+    def _fit_counts(self, pairs: Pairs, n: int, m: int) -> None:
+        """On n row and m column landmarks: one pass over X, one over Z, the rest is small."""
+        self._check_memory(pairs, n, m)
+        chosen = two_sets.choose(self.landmarks, pairs, (n, m), self.n_probes, self.oversampling, self.seed_)
+        placed = pairs.placed(chosen.rows, chosen.columns)
+        core, (C, R) = placed.core(), pairs.grams(placed, *chosen.in_pass)
+        at, rcond = (C.at(slice(m)), R.at(slice(n))), nystrom.resolution(pairs.X.dtype)
+        if self.method == "scaled":
+            vectors = nystrom.scaled(core[:n, :m], *at, self.n_components, self.center, rcond)
+        else:
+            squared = np.sqrt(rcond)  # what Grams, which hold squares, can resolve
+            maps = nystrom.fitted_map(chosen.fitted(core), n, m, squared, chosen.judge(core))
+            vectors = nystrom.orthonormal(maps, *at, self.n_components, self.center, squared)
+        probed = min(chosen.in_pass[0] - n, chosen.in_pass[1] - m) > 1
+        self.error_ = nystrom.estimated_error(vectors, chosen.probed(core), C, R, self.center) if probed else None
+        self._keep(placed, vectors, core[:n, :m] @ vectors.source - vectors.offsets[0], n, m)
+        self.row_landmarks_, self.column_landmarks_ = chosen.rows[:n], chosen.columns[:m]
+
+    def _keep(self, placed: Placed, vectors: SingularVectors, U: np.ndarray, n: int, m: int) -> None:
+        self.vectors_ = nystrom.signed(vectors, U)
+        self.singular_values_ = vectors.values
+        self._at = placed.at.prefix(n, m)
+        self.row_landmarks_, self.column_landmarks_ = np.arange(n), np.arange(m)
+
+    @property
+    def left_singular_vectors_(self) -> da.Array:
+        """U, (N, r), a lazy dask array."""
+        check_is_fitted(self)
+        return blocks.lazy_rows(self._pairs.X, self._left, self.n_components_)
+
+    @property
+    def right_singular_vectors_(self) -> da.Array:
+        """V, (M, r), a lazy dask array."""
+        check_is_fitted(self)
+        return blocks.lazy_rows(self._pairs.Z, self._right, self.n_components_)
+
+    @property
+    def _left(self) -> Any:
+        v = self.vectors_
+        return partial(blocks.features, columns=self._at.source, coefficients=v.source, offsets=v.offsets[0])
+
+    @property
+    def _right(self) -> Any:
+        v = self.vectors_
+        return partial(blocks.features, columns=self._at.target, coefficients=v.target, offsets=v.offsets[1])
+
+    def transform(self, X: Any) -> Any:
+        """Scores k(x, Z) V of sources, centred as in training: (n, r); U S for the training rows.
+
+        Of a data matrix X holds rows, (n, M).
+        """
+        return self._scores(X, self._left, "of_rows")
+
+    def transform_target(self, Z: Any) -> Any:
+        """Scores k(X, z)'U of targets, centred as in training: (n, r); V S for the training columns.
+
+        Of a data matrix Z holds a column in each row, (n, N).
+        """
+        return self._scores(Z, self._right, "of_columns")
+
+    def _scores(self, points: Any, function: Any, role: str) -> Any:
+        check_is_fitted(self)
+        points = two_sets.checked(self, points, role)
+        scores = partial(two_sets.scored, function=function, values=self.singular_values_)
+        return blocks.map_rows(points, scores, self.n_components_, "scores")
+
+
+class AsymmetricNystroem(TransformerMixin, BaseEstimator):
+    """Feature maps of an asymmetric kernel: psi_s(x)'psi_t(z) is C X R, an approximation of k(x, z).
+
+    X is a core that is fitted to more of K than the landmarks and cut where its error on probes is least, which for
+    kernels of low rank is W^+ (`nystrom.fitted_map`).
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        By default SNE with a bandwidth from the data.
+    n_landmarks : int or (int, int), default 100
+    oversampling : "auto" or int, default "auto"
+        Rows and columns beside the landmarks to which the core is fitted too; "auto" is as many again.
+    n_probes : int, default 100
+        Further rows and columns that judge the core; 0 for none.
+    landmarks : "uniform" or (rows, columns), default "uniform"
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    maps_ : nystrom.FeatureMap
+    row_landmarks_, column_landmarks_ : row numbers of X and of Z
+
+    Examples
+    --------
+    >>> from ask_dask.kernels import RBF
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> model = AsymmetricNystroem(RBF(3.0), n_landmarks=100, random_state=0).fit(X)
+    >>> K, found = RBF(3.0)(X, X), model.transform(X) @ model.transform_target(X).T
+    >>> bool(np.linalg.norm(found - K) < 1e-4 * np.linalg.norm(K))
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        n_landmarks: Any = 100,
+        *,
+        oversampling: Any = "auto",
+        n_probes: int = 100,
+        landmarks: Any = "uniform",
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_landmarks = n_landmarks
+        self.oversampling = oversampling
+        self.n_probes = n_probes
+        self.landmarks = landmarks
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def fit(self, X: Any, y: Any = None, *, Z: Any = None) -> "AsymmetricNystroem":
+        """Choose landmarks among the sources X (N, d) and the targets Z (M, d), by default X."""
+        self.seed_ = check_seed(self.random_state)
+        same, X = Z is None or Z is X, check_rows(self, X, reset=True)
+        Z = X if same else check_rows(self, Z)
+        pairs = Pairs(self.kernel or default_kernel(blocks.take_rows(X, np.arange(min(1000, X.shape[0])))), X, Z)
+        n, m = two_sets.counts(self.n_landmarks, self.landmarks, pairs)
+        chosen = two_sets.choose(self.landmarks, pairs, (n, m), self.n_probes, self.oversampling, self.seed_)
+        placed = pairs.placed(chosen.rows, chosen.columns)
+        core = placed.core()
+        self.maps_ = nystrom.fitted_map(chosen.fitted(core), n, m, nystrom.resolution(X.dtype), chosen.judge(core))
+        self._at, self.kernel_ = placed.at.prefix(n, m), pairs.kernel
+        self.row_landmarks_, self.column_landmarks_ = chosen.rows[:n], chosen.columns[:m]
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """psi_s of sources, (n, r)."""
+        return self._features(X, "source")
+
+    def transform_target(self, Z: Any) -> Any:
+        """psi_t of targets, (n, r)."""
+        return self._features(Z, "target")
+
+    def _features(self, points: Any, role: str) -> Any:
+        check_is_fitted(self)
+        points, coefficients = check_rows(self, points), getattr(self.maps_, role)
+        zero = np.zeros(coefficients.shape[1])
+        function = partial(blocks.features, columns=getattr(self._at, role), coefficients=coefficients, offsets=zero)
+        return blocks.map_rows(points, function, len(zero), "features")

@@ -1,0 +1,31 @@
+"""Which way the exact singular vectors are found, and whether its plan fits the memory."""
+
+from typing import Any
+
+from ask_dask import budget, compute
+from ask_dask.estimators.problem import Placed
+from ask_dask.solve import singular
+from ask_dask.solve.singular import Leading
+from ask_dask.solve.tiles import Tiles
+
+MOST_DENSE = 5000
+"""Points of a side up to which "auto" decomposes the whole matrix."""
+
+
+def of(placed: Placed, model: Any, bytes_: int) -> Leading:
+    """The leading singular vectors of the kernel at all its points, as the parameters of the estimator ask for them."""
+    tiles = Tiles(placed.at, placed.row_points.shape[0], placed.column_points.shape[0])
+    n, m = tiles.shape
+    solver, tol = model.solver, model.tol or 1e-8
+    if solver == "auto":
+        few = max(n, m) <= MOST_DENSE and budget.svd_plan(n, m).total <= bytes_
+        solver = "dense" if few else "iterated" if tiles.sparse is None else "arpack"
+    r = min(model.n_components, n, m)
+    if solver == "dense":
+        budget.check(lambda size: budget.svd_plan(size, m), n, bytes_, "rows", "or solver='iterated', or landmarks")
+        return singular.dense(tiles, r, model.center)
+    plan = budget.iterated_plan if solver == "iterated" else budget.arpack_plan
+    budget.check(lambda r: plan(r, n, m, compute.workers()), r, bytes_, "n_components")
+    if solver == "arpack":
+        return singular.arpack(tiles, r, model.center, tol, model.max_iter, model.seed_)
+    return singular.iterated(tiles, r, model.center, tol, model.max_iter, model.seed_)

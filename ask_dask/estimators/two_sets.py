@@ -1,0 +1,190 @@
+"""Sources X and targets Z of a kernel matrix k(X, Z): their landmarks, and the passes over both."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ask_dask import blocks, landmarks, moments
+from ask_dask.errors import InputError
+from ask_dask.estimators.inputs import check_rows
+from ask_dask.estimators.problem import TYPICAL_ROWS, Placed
+from ask_dask.kernels.base import Block, Kernel
+from ask_dask.moments import Rows
+from ask_dask.nystrom import Gram, Judge, SingularVectors
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """A kernel, its sources and its targets; one object where these are the same."""
+
+    kernel: Kernel
+    X: Any
+    Z: Any
+
+    @property
+    def n(self) -> int:
+        """Sources."""
+        return int(self.X.shape[0])
+
+    @property
+    def m(self) -> int:
+        """Targets."""
+        return int(self.Z.shape[0])
+
+    @property
+    def same(self) -> bool:
+        """Whether each point is source and target."""
+        return self.X is self.Z
+
+    @property
+    def row_bytes(self) -> int:
+        """Of one point."""
+        return int(self.X.shape[1] * self.X.dtype.itemsize)
+
+    def placed(self, rows: np.ndarray, columns: np.ndarray) -> Placed:
+        """The kernel at landmarks; their points are one object where X and Z are and their numbers agree."""
+        row_points = blocks.take_rows(self.X, rows)
+        blocks.require_finite(row_points, rows)
+        one = self.same and (columns is rows or np.array_equal(rows, columns))
+        column_points = row_points if one else blocks.take_rows(self.Z, columns)
+        blocks.require_finite(column_points, columns)
+        return Placed.of(self.kernel, self.Z, row_points, column_points)
+
+    def grams(self, placed: Placed, n: int, m: int) -> tuple[Gram, Gram]:
+        """Of the first m columns of C over X and the first n of R' over Z; one pass where X is Z."""
+        at, (rows, columns) = placed.at.prefix(n, m), (placed.row_points, placed.column_points)
+        if self.same:
+            sides = moments.gather(self.X, _unlabelled(self.n), 1, at, placed.typical).sides
+            return Gram.of(self.n, sides[0]), Gram.of(self.m, sides[-1])
+        return _gram(self.X, OneRole(at.source), rows), _gram(self.Z, OneRole(at.target), columns)
+
+
+@dataclass(frozen=True)
+class OneRole:
+    """The kernel columns of one role, as a pass over rows takes them."""
+
+    columns: Callable[[Block], np.ndarray]
+
+    def both(self, X: Block) -> tuple[np.ndarray, np.ndarray]:
+        found = self.columns(X)
+        return found, found
+
+
+def _gram(X: Any, role: OneRole, points: Block) -> Gram:
+    found = moments.gather(X, _unlabelled(X.shape[0]), 1, role, points[:TYPICAL_ROWS])
+    return Gram.of(X.shape[0], found.sides[0])
+
+
+def _unlabelled(n: int) -> Rows:
+    return Rows(np.zeros((n, 0)), _as_they_are, np.zeros(n, np.int8))
+
+
+def _as_they_are(y: np.ndarray) -> np.ndarray:
+    return y
+
+
+def means(pairs: Pairs, placed: Placed, vectors: SingularVectors, side: str) -> np.ndarray:
+    """Mean over all points of their kernel columns times the coefficients of a side, (r,)."""
+    X, columns = (pairs.X, placed.at.source) if side == "source" else (pairs.Z, placed.at.target)
+    coefficients = getattr(vectors, side)
+    zero = np.zeros(coefficients.shape[1])
+    return blocks.map_rows(X, lambda b: blocks.features(b, columns, coefficients, zero), len(zero), None).mean(0)
+
+
+def scored(block: Block, function: Callable[[Block], np.ndarray], values: np.ndarray) -> np.ndarray:
+    """Singular vectors of a block of rows times the singular values."""
+    found = function(block)
+    found *= values
+    return found
+
+
+def checked(model: Any, points: Any, role: str) -> Any:
+    """New points of a role; of a data matrix rows or columns, brought to the space of both."""
+    compat = getattr(model, "_compat", None)
+    if compat is None:
+        return check_rows(model, points)
+    if role == "of_rows":
+        return compat.of_rows(check_rows(model, points))
+    if points.ndim != 2 or points.shape[1] != model._pairs.n:
+        raise InputError(
+            f"New columns of the data matrix have shape {points.shape}: give one in each row, {model._pairs.n} numbers."
+        )
+    return compat.of_columns(points)
+
+
+def counts(n_landmarks: Any, given: Any, pairs: Pairs) -> tuple[int, int]:
+    """Row and column landmarks, each at most as many as there are points."""
+    if not isinstance(given, str):
+        return len(given[0]), len(given[1])
+    found = np.atleast_1d(n_landmarks)
+    n, m = (found[0], found[0]) if len(found) == 1 else found
+    if len(found) > 2 or found.dtype.kind not in "iu" or min(n, m) < 1:
+        raise InputError(f"n_landmarks={n_landmarks!r} must be a whole number above 0, or two: of rows and of columns.")
+    for name, count, points in (("row", n, pairs.n), ("column", m, pairs.m)):
+        if count > points:
+            raise InputError(f"{count} {name} landmarks are more than the {points} points: use {points} or fewer.")
+    return int(n), int(m)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Row and column numbers: landmarks, then probes, then more that only the core is fitted to.
+
+    Attributes
+    ----------
+    rows, columns : int64 arrays
+        One object where X and Z are and both sides are alike.
+    n_landmarks : (int, int)
+    in_pass : (int, int)
+        Landmarks and probes of each side: these go along in the passes over the data.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    n_landmarks: tuple[int, int]
+    in_pass: tuple[int, int]
+
+    def fitted(self, core: np.ndarray) -> np.ndarray:
+        """The core without the probes, which are to judge it."""
+        kept = [
+            np.r_[:landmarks, seen:size]
+            for landmarks, seen, size in zip(self.n_landmarks, self.in_pass, core.shape, strict=True)
+        ]
+        return core[np.ix_(*kept)]
+
+    def judge(self, core: np.ndarray) -> Judge | None:
+        """The core at the probes, if there are any."""
+        (n, m), (rows, columns) = self.n_landmarks, self.in_pass
+        if rows == n or columns == m:
+            return None
+        return Judge(core[n:rows, :m], core[:n, m:columns], core[n:rows, m:columns])
+
+    def probed(self, core: np.ndarray) -> np.ndarray:
+        """The core at landmarks and probes."""
+        return core[: self.in_pass[0], : self.in_pass[1]]
+
+
+def choose(how: Any, pairs: Pairs, n_landmarks: tuple[int, int], n_probes: int, oversampling: Any, seed: int) -> Chosen:
+    """Landmarks as asked for, then others drawn uniformly, as many as there are."""
+    one = isinstance(how, str) and pairs.same and n_landmarks[0] == n_landmarks[1]
+    given = (None, None) if isinstance(how, str) else how
+    if isinstance(how, str) and how != "uniform":
+        raise InputError(f"landmarks={how!r} must be 'uniform', or a pair of row numbers.")
+    if not (oversampling == "auto" or (isinstance(oversampling, int | np.integer) and oversampling >= 0)):
+        raise InputError(f"oversampling={oversampling!r} must be 'auto' or a whole number, 0 or more.")
+    sides, in_pass = [], []
+    for k, (landmarks_, count, points) in enumerate(zip(given, n_landmarks, (pairs.n, pairs.m), strict=True)):
+        more = n_probes + (count if isinstance(oversampling, str) else oversampling)
+        drawn = landmarks.uniform(points, min(points, count + more), seed if one else seed + k)
+        sides.append(drawn if landmarks_ is None else _completed(np.asarray(landmarks_, np.int64), drawn, points, more))
+        in_pass.append(min(count + n_probes, len(sides[-1])))
+    rows, columns = sides
+    return Chosen(rows, rows if one else columns, n_landmarks, (in_pass[0], in_pass[1]))
+
+
+def _completed(given: np.ndarray, drawn: np.ndarray, points: int, more: int) -> np.ndarray:
+    if given.ndim != 1 or not len(given) or given.min() < 0 or given.max() >= points:
+        raise InputError(f"landmarks must be two arrays of row numbers, here from 0 to {points - 1}.")
+    return np.concatenate([given, drawn[~np.isin(drawn, given)][:more]])

@@ -1,0 +1,296 @@
+"""KSVD and the asymmetric Nystrom method: the identities of the reference, every kind of input, bad input."""
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from ask_dask import KSVD, AsymmetricNystroem
+from ask_dask.errors import BudgetError, InputError
+from ask_dask.estimators.compat import Sketch
+from ask_dask.kernels import RBF, SNE, DirectedGraph, Linear, Precomputed
+from ask_dask.nystrom import resolution
+from ask_dask.score import eta, subspace_error
+
+RNG = np.random.default_rng(0)
+X, Z = RNG.normal(size=(160, 3)), RNG.normal(size=(130, 3)) + 0.3
+KERNEL = SNE(3.0, normaliser="exact")
+K = KERNEL(X, Z)
+A = RNG.normal(size=(40, 2)) @ RNG.normal(size=(2, 25)) + 0.1 * RNG.normal(size=(40, 25))
+
+
+def centred(M, center=True):
+    return M - M.mean(0) - M.mean(1)[:, None] + M.mean() if center else M
+
+
+def parts(model):
+    left, right = (np.asarray(v) for v in (model.left_singular_vectors_, model.right_singular_vectors_))
+    return left, model.singular_values_, right
+
+
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("solver", ["dense", "arpack", "iterated"])
+def test_every_exact_solver_gives_the_decomposition(solver, center):
+    model = KSVD(KERNEL, 4, center=center, solver=solver, tol=1e-11, random_state=0).fit(X, Z=Z)
+    U, s, V = parts(model)
+    exact = np.linalg.svd(centred(K, center))[1][:4]
+    np.testing.assert_allclose(s, exact, rtol=1e-8)
+    np.testing.assert_allclose(U.T @ U, np.eye(4), atol=1e-8)
+    np.testing.assert_allclose(V.T @ V, np.eye(4), atol=1e-8)
+    np.testing.assert_allclose(U.T @ centred(K, center) @ V, np.diag(s), atol=1e-8)
+    np.testing.assert_allclose(model.transform(X), U * s, atol=1e-12)
+    np.testing.assert_allclose(model.transform_target(Z), V * s, atol=1e-12)
+    # new points: k(x, Z) V and k(X, z)'U, centred as in training
+    new = RNG.normal(size=(7, 3))
+    block = KERNEL.at(X, Z, len(Z), Z).source(new)
+    np.testing.assert_allclose(model.transform(new), (block - (K.mean(0) if center else 0)) @ V, atol=1e-8)
+
+
+def test_the_scaled_vectors_are_those_of_the_reference(oracle):
+    I, J = np.arange(50), np.arange(20, 60)  # noqa: E741
+    model = KSVD(KERNEL, 5, n_landmarks=1, method="scaled", landmarks=(I, J), n_probes=0).fit(X, Z=Z)
+    U, s, V = oracle.nystrom_singular_vectors(K[:, J], K[np.ix_(I, J)], K[I], 5)
+    mine = parts(model)
+    np.testing.assert_allclose(mine[1], s, rtol=1e-9)
+    np.testing.assert_allclose(np.abs((mine[0] * U).sum(0)), 1, atol=1e-9)
+    np.testing.assert_allclose(np.abs((mine[2] * V).sum(0)), 1, atol=1e-9)
+    exact = np.linalg.svd(K)
+    found = [fn(exact[0][:, :5], exact[1][:5], exact[2][:5].T, *pair)
+             for fn, pair in ((oracle.eta, (U, V)), (eta, (mine[0], mine[2])))]  # fmt: skip
+    assert found[0] == pytest.approx(found[1], abs=1e-9)
+    assert subspace_error(exact[0][:, :5], mine[0]) == pytest.approx(
+        oracle.subspace_error(exact[0][:, :5], U), abs=1e-9
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    n=st.integers(3, 40), m=st.integers(3, 40), rank=st.integers(1, 6), center=st.booleans(),
+    oversampling=st.integers(0, 8), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_orthonormal_vectors_are_the_exact_decomposition_of_the_approximation(n, m, rank, center, oversampling, seed):
+    change = {"center": center, "oversampling": oversampling, "n_probes": 0, "random_state": seed}
+    model = KSVD(KERNEL, rank, n_landmarks=(n, m), **change)
+    U, s, V = parts(model.fit(X, Z=Z))
+    I, J = model.row_landmarks_, model.column_landmarks_  # noqa: E741
+    np.testing.assert_allclose(U.T @ U, np.eye(len(s)), atol=1e-7)
+    np.testing.assert_allclose(V.T @ V, np.eye(len(s)), atol=1e-7)
+    if oversampling == 0:
+        approximate = K[:, J] @ np.linalg.pinv(K[np.ix_(I, J)], np.sqrt(resolution(K.dtype))) @ K[I]
+        exact = np.linalg.svd(centred(approximate, center))[1][: len(s)]
+        np.testing.assert_allclose(s, exact, atol=1e-6 * exact[0])
+
+
+def test_all_points_as_landmarks_are_exact():
+    model = KSVD(KERNEL, 4, n_landmarks=(160, 130), center=True).fit(X, Z=Z)  # no point is left to be a probe
+    exact = KSVD(KERNEL, 4, center=True).fit(X, Z=Z)
+    for mine, theirs in zip(parts(model), parts(exact), strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=2e-5)  # values below 1e-7 are cut
+    assert model.error_ is None
+
+
+@pytest.mark.parametrize("center", [False, True])
+def test_the_estimated_error_is_that_of_the_vectors(center):
+    ratios = []
+    for seed in range(8):
+        model = KSVD(KERNEL, 4, n_landmarks=(12, 14), n_probes=60, center=center, random_state=seed).fit(X, Z=Z)
+        U, s, V = parts(model)
+        M, found, scale = centred(K, center), model.error_, np.linalg.norm(s)
+        ratios.append([found.left * scale / np.linalg.norm(M @ V - U * s),
+                       found.right * scale / np.linalg.norm(M.T @ U - V * s)])  # fmt: skip
+        assert 0 < found.left_deviation < found.left and 0 < found.right_deviation < found.right
+    ratios = np.array(ratios)
+    assert (ratios > 1 / 3).all() and (ratios < 3).all()
+    assert 0.7 < np.sqrt((ratios**2).mean()) < 1.4
+
+
+def test_landmarks_are_added_until_the_tolerance_is_met():
+    few = KSVD(KERNEL, 4, n_landmarks=5, random_state=0, n_probes=30).fit(X, Z=Z)
+    model = KSVD(KERNEL, 4, n_landmarks=5, tol=1e-2, random_state=0, n_probes=30).fit(X, Z=Z)
+    assert few.error_.largest > 1e-2 >= model.error_.largest
+    assert 5 < len(model.row_landmarks_) < 130
+    with pytest.warns(ConvergenceWarning, match="do not fit"):
+        KSVD(KERNEL, 4, n_landmarks=5, tol=1e-9, n_probes=30, memory="3.5MiB", random_state=0).fit(X, Z=Z)
+
+
+def test_a_matrix_without_low_rank_is_not_amplified():
+    """W^+ of unpaired landmarks has huge entries, and where K has no low rank C W^+ R is then nowhere near it."""
+    sharp = SNE(0.7, normaliser="exact")
+    exact = np.linalg.norm(sharp(X, Z))
+    found = []
+    for change in ({"n_probes": 0, "oversampling": 0}, {}):
+        model = AsymmetricNystroem(sharp, 40, random_state=0, **change).fit(X, Z=Z)
+        found.append(np.linalg.norm(model.transform(X) @ model.transform_target(Z).T - sharp(X, Z)) / exact)
+    assert found[0] > 10 and found[1] < 1
+
+
+def test_oversampling_the_core_helps_where_the_landmarks_are_few():
+    exact = np.linalg.svd(K)[0][:, :4]
+    errors = [
+        np.mean([
+            subspace_error(exact, parts(KSVD(KERNEL, 4, n_landmarks=8, oversampling=more, random_state=seed)
+                                        .fit(X, Z=Z))[0]) for seed in range(5)
+        ]) for more in (0, 60)
+    ]  # fmt: skip
+    assert errors[1] < 0.8 * errors[0]
+
+
+def stored(path, values, chunks):
+    array = zarr.create_array(path, shape=values.shape, chunks=chunks, dtype=values.dtype)
+    array[:] = values
+    return array
+
+
+def inputs(folder):
+    folder.mkdir()
+    yield "numpy", X, Z
+    yield "sparse", sp.csr_matrix(X), sp.csr_matrix(Z)
+    yield "dask", da.from_array(X, chunks=(37, 3)), da.from_array(Z, chunks=(130, 3))
+    yield "zarr", *(stored(folder / name, points, (50, 3)) for name, points in (("x", X), ("z", Z)))
+
+
+@pytest.mark.parametrize("n_landmarks", [None, (30, 40), (160, 130)])
+def test_kind_and_chunks_of_the_input_do_not_matter(n_landmarks, tmp_path):
+    expected = KSVD(KERNEL, 3, n_landmarks=n_landmarks, random_state=0, center=True).fit(X, Z=Z)
+    for name, x, z in inputs(tmp_path / "in"):
+        model = KSVD(KERNEL, 3, n_landmarks=n_landmarks, random_state=0, center=True).fit(x, Z=z)
+        assert isinstance(model.left_singular_vectors_, da.Array)
+        for mine, theirs in zip(parts(model), parts(expected), strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9, err_msg=name)
+        scores = model.transform(x)
+        assert isinstance(scores, da.Array) == (name in ("dask", "zarr"))
+        np.testing.assert_allclose(np.asarray(scores), expected.transform(X), atol=1e-9)
+
+
+def test_float32_is_as_close_as_float32_can_be():
+    points = RNG.normal(size=(3000, 3))
+    exact, single = (
+        KSVD(SNE(3.0), 3, n_landmarks=60, random_state=0).fit(p, Z=p) for p in (points, points.astype(np.float32))
+    )
+    np.testing.assert_allclose(single.singular_values_, exact.singular_values_, rtol=5e-3)
+    assert subspace_error(np.asarray(exact.left_singular_vectors_), np.asarray(single.left_singular_vectors_)) < 2e-2
+    assert single.transform(points.astype(np.float32)).dtype == np.float32
+
+
+def test_a_matrix_of_low_rank_gives_no_more_components_than_it_has():
+    low = A - 0.0
+    low = np.outer(np.arange(1.0, 41), np.arange(1.0, 26)) + np.outer(np.ones(40), np.arange(25.0)[::-1])
+    for how in (None, (20, 15)):
+        model = KSVD(Precomputed(low), 6, n_landmarks=how, random_state=0)
+        model.fit(np.arange(40)[:, None], Z=np.arange(25)[:, None])
+        assert model.n_components_ == 2
+        U, s, V = parts(model)
+        np.testing.assert_allclose(U * s @ V.T, low, atol=1e-8)
+
+
+def test_a_data_matrix_has_rows_and_columns():
+    square = A[:25]
+    model = KSVD(RBF(4.0), 3).fit(square)
+    np.testing.assert_allclose(model.singular_values_, np.linalg.svd(RBF(4.0)(square, square.T))[1][:3])
+    with pytest.raises(InputError, match="40 x 25"):
+        KSVD(RBF(4.0), 3).fit(A)
+
+
+def test_the_pseudo_inverse_makes_the_linear_kernel_plain_svd():
+    model = KSVD(Linear(), 3, compat="pinv").fit(A)
+    np.testing.assert_allclose(model.singular_values_, np.linalg.svd(A)[1][:3])
+    np.testing.assert_allclose(model.transform(A), parts(model)[0] * model.singular_values_)
+    np.testing.assert_allclose(model.transform_target(A.T), parts(model)[2] * model.singular_values_)
+
+
+@pytest.mark.parametrize(("compat", "dim"), [("pca", None), ("random", None), ("random", 12)])
+@pytest.mark.parametrize("matrix", [A, A.T], ids=["tall", "wide"])
+def test_compatible_rows_and_columns(matrix, compat, dim):
+    expected = KSVD(RBF(8.0), 3, compat=compat, compat_dim=dim, random_state=3).fit(matrix)
+    for given_ in (matrix, sp.csr_matrix(matrix)):
+        model = KSVD(RBF(8.0), 3, compat=compat, compat_dim=dim, random_state=3).fit(given_)
+        U, s, V = parts(model)
+        assert (U.shape, V.shape) == ((len(matrix), 3), (matrix.shape[1], 3))
+        np.testing.assert_allclose(np.asarray(model.transform(given_)), U * s, atol=1e-9)
+        np.testing.assert_allclose(np.asarray(model.transform_target(given_.T)), V * s, atol=1e-9)
+        np.testing.assert_allclose(s, expected.singular_values_, rtol=1e-6)
+
+
+def test_a_sketch_does_not_depend_on_how_the_matrix_is_cut(tmp_path):
+    expected = KSVD(RBF(8.0), 3, compat="random", compat_dim=12, random_state=3).fit(A)
+    for matrix in (da.from_array(A, chunks=(9, 11)), stored(tmp_path / "a", A, (7, 25))):
+        found = KSVD(RBF(8.0), 3, compat="random", compat_dim=12, random_state=3).fit(matrix)
+        for mine, theirs in zip(parts(found), parts(expected), strict=True):
+            np.testing.assert_allclose(mine, theirs, atol=1e-9)
+    sketch = Sketch(12, 3)
+    np.testing.assert_array_equal(sketch.projection(0, 0, 50)[20:30], sketch.projection(0, 20, 10))
+    gram = Sketch(4000, 0).projection(0, 0, 50)
+    np.testing.assert_allclose(gram @ gram.T, np.eye(50), atol=0.6)
+
+
+def test_node_numbers_with_a_graph():
+    graph = DirectedGraph(RNG.integers(0, 60, size=(300, 2)))
+    numbers = np.arange(60)
+    dense = graph.matrix.toarray()
+    for solver in ("dense", "arpack"):
+        model = KSVD(graph, 5, solver=solver, random_state=0).fit(numbers)
+        np.testing.assert_allclose(model.singular_values_, np.linalg.svd(dense)[1][:5])
+    some = KSVD(graph, 5, n_landmarks=40, random_state=0).fit(numbers)
+    assert np.asarray(some.left_singular_vectors_).shape == (60, 5)
+
+
+def test_scores_as_features_in_a_pipeline():
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    y = X[:, 0] > 0
+    model = make_pipeline(AsymmetricNystroem(SNE(3.0), 40, random_state=0), LogisticRegression(C=100.0)).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert clone(KSVD(SNE(2.0), 7)).n_components == 7
+
+
+def test_features_multiply_to_the_approximation():
+    model = AsymmetricNystroem(KERNEL, (30, 40), oversampling=0, n_probes=0, random_state=1).fit(X, Z=Z)
+    I, J = model.row_landmarks_, model.column_landmarks_  # noqa: E741
+    approximate = K[:, J] @ np.linalg.pinv(K[np.ix_(I, J)], 7e-15) @ K[I]
+    np.testing.assert_allclose(model.transform(X) @ model.transform_target(Z).T, approximate, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"n_landmarks": 1000}, "1000 row landmarks are more than the 160 points"),
+        ({"n_landmarks": (10, 0)}, "must be a whole number above 0, or two"),
+        ({"n_landmarks": 2.5}, "must be a whole number above 0, or two"),
+        ({"n_components": 0}, "n_components=0 must be a whole number, 1 or more"),
+        ({"method": "exact"}, "method='exact' must be one of orthonormal, scaled"),
+        ({"solver": "fast"}, "solver='fast' must be one of"),
+        ({"tol": -1.0}, "tol=-1.0 must be a number between 0 and 1"),
+        ({"n_landmarks": 10, "tol": 0.1, "n_probes": 0}, "set n_probes to 2 or more"),
+        ({"n_landmarks": 10, "oversampling": -1}, "oversampling=-1 must be 'auto' or"),
+        ({"n_landmarks": 10, "landmarks": "best"}, "landmarks='best' must be"),
+        ({"n_landmarks": 10, "landmarks": ([1, 2], [500])}, "row numbers, here from 0 to 129"),
+    ],
+)
+def test_wrong_parameters(change, says):
+    with pytest.raises(InputError, match=says):
+        KSVD(KERNEL, **change).fit(X, Z=Z)
+
+
+def test_wrong_data():
+    holed = X.copy()
+    holed[3, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        KSVD(KERNEL).fit(holed, Z=Z)
+    with pytest.raises(InputError, match="row 3, column 1"):
+        KSVD(KERNEL).fit(X, Z=da.from_array(holed))
+    with pytest.raises(ValueError, match="features"):
+        KSVD(KERNEL).fit(X, Z=Z[:, :2])
+    with pytest.raises(BudgetError, match="n_landmarks"):
+        KSVD(KERNEL, n_landmarks=100, memory="1MiB").fit(X, Z=Z)
+    with pytest.raises(BudgetError, match="solver='iterated'"):
+        KSVD(KERNEL, solver="dense", memory="0.1MiB").fit(X, Z=Z)
+    with pytest.raises(InputError, match="compat='random' and compat_dim"):
+        KSVD(KERNEL, compat="pca").fit(da.from_array(A))
+    with pytest.raises(InputError, match="40 numbers"):
+        KSVD(RBF(4.0), 3, compat="pca").fit(A).transform_target(A)
