@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from ask_dask import KSVD, AsymmetricNystroem
+from ask_dask import KSVD, AsymmetricNystroem, landmarks
 from ask_dask.errors import BudgetError, InputError
 from ask_dask.estimators.compat import Sketch
 from ask_dask.kernels import RBF, SNE, DirectedGraph, Linear, Precomputed
@@ -118,6 +118,16 @@ def test_landmarks_are_added_until_the_tolerance_is_met():
         KSVD(KERNEL, 4, n_landmarks=5, tol=1e-9, n_probes=30, memory="3.5MiB", random_state=0).fit(X, Z=Z)
 
 
+@pytest.mark.parametrize("how", landmarks.HOWS)
+@pytest.mark.parametrize("same", [False, True])
+def test_every_choice_of_landmarks(how, same, tmp_path):
+    exact = np.linalg.svd(KERNEL(X, X if same else Z))[1][:3]
+    for points in (X, stored(tmp_path / "x", X, (50, 3))):
+        model = KSVD(KERNEL, 3, n_landmarks=40, landmarks=how, random_state=0).fit(points, Z=points if same else Z)
+        np.testing.assert_allclose(model.singular_values_, exact, rtol=0.05)
+        assert len(set(model.row_landmarks_)) == len(set(model.column_landmarks_)) == 40
+
+
 def test_a_matrix_without_low_rank_is_not_amplified():
     """W^+ of unpaired landmarks has huge entries, and where K has no low rank C W^+ R is then nowhere near it."""
     sharp = SNE(0.7, normaliser="exact")
@@ -170,7 +180,7 @@ def test_kind_and_chunks_of_the_input_do_not_matter(n_landmarks, tmp_path):
 def test_float32_is_as_close_as_float32_can_be():
     points = RNG.normal(size=(3000, 3))
     exact, single = (
-        KSVD(SNE(3.0), 3, n_landmarks=60, random_state=0).fit(p, Z=p) for p in (points, points.astype(np.float32))
+        KSVD(SNE(3.0), 4, n_landmarks=60, random_state=0).fit(p, Z=p) for p in (points, points.astype(np.float32))
     )
     np.testing.assert_allclose(single.singular_values_, exact.singular_values_, rtol=5e-3)
     assert subspace_error(np.asarray(exact.left_singular_vectors_), np.asarray(single.left_singular_vectors_)) < 2e-2
@@ -268,7 +278,7 @@ def test_features_multiply_to_the_approximation():
         ({"tol": -1.0}, "tol=-1.0 must be a number between 0 and 1"),
         ({"n_landmarks": 10, "tol": 0.1, "n_probes": 0}, "set n_probes to 2 or more"),
         ({"n_landmarks": 10, "oversampling": -1}, "oversampling=-1 must be 'auto' or"),
-        ({"n_landmarks": 10, "landmarks": "best"}, "landmarks='best' must be"),
+        ({"n_landmarks": 10, "landmarks": "best"}, "no way 'best' to choose landmarks"),
         ({"n_landmarks": 10, "landmarks": ([1, 2], [500])}, "row numbers, here from 0 to 129"),
     ],
 )

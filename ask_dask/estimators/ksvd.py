@@ -53,8 +53,8 @@ class KSVD(TransformerMixin, BaseEstimator):
     n_probes : int, default 100
         Further rows and columns that judge the core, and from which the error is estimated; 0 for none. Without them
         W^+ can amplify what the landmarks do not explain to any size, of a matrix that is not of low rank.
-    landmarks : "uniform" or (rows, columns), default "uniform"
-        The choice, or two arrays of row numbers of X and of Z.
+    landmarks : {"uniform", "kmeans", "leverage", "cross", "greedy"} or (rows, columns), default "uniform"
+        The choice (`landmarks.choose`), or two arrays of row numbers of X and of Z.
     compat : {None, "pinv", "pca", "random"}, default None
         Of a data matrix: how its rows and columns become points of one space; None takes a square one as it is.
     compat_dim : int, optional
@@ -202,8 +202,8 @@ class KSVD(TransformerMixin, BaseEstimator):
         n, m = two_sets.counts(self.n_landmarks, self.landmarks, pairs)
         while True:
             self._fit_counts(pairs, n, m)
-            error, every = self.error_, (n, m) == (pairs.n, pairs.m)
-            if self.tol is None or error is None or error.largest <= self.tol or every or self.landmarks != "uniform":
+            error, fixed = self.error_, not isinstance(self.landmarks, str) or (n, m) == (pairs.n, pairs.m)
+            if self.tol is None or error is None or error.largest <= self.tol or fixed:
                 break
             n, m = min(2 * n, pairs.n), min(2 * m, pairs.m)
             try:
@@ -304,7 +304,7 @@ class AsymmetricNystroem(TransformerMixin, BaseEstimator):
         Rows and columns beside the landmarks to which the core is fitted too; "auto" is as many again.
     n_probes : int, default 100
         Further rows and columns that judge the core; 0 for none.
-    landmarks : "uniform" or (rows, columns), default "uniform"
+    landmarks : as in `KSVD`
     random_state : int, RandomState or None
 
     Attributes

@@ -167,24 +167,24 @@ class Chosen:
 
 
 def choose(how: Any, pairs: Pairs, n_landmarks: tuple[int, int], n_probes: int, oversampling: Any, seed: int) -> Chosen:
-    """Landmarks as asked for, then others drawn uniformly, as many as there are."""
-    one = isinstance(how, str) and pairs.same and n_landmarks[0] == n_landmarks[1]
-    given = (None, None) if isinstance(how, str) else how
-    if isinstance(how, str) and how != "uniform":
-        raise InputError(f"landmarks={how!r} must be 'uniform', or a pair of row numbers.")
+    """Landmarks as asked for, then others as far as there are any; one array where both sides may be alike."""
     if not (oversampling == "auto" or (isinstance(oversampling, int | np.integer) and oversampling >= 0)):
         raise InputError(f"oversampling={oversampling!r} must be 'auto' or a whole number, 0 or more.")
-    sides, in_pass = [], []
-    for k, (landmarks_, count, points) in enumerate(zip(given, n_landmarks, (pairs.n, pairs.m), strict=True)):
-        more = n_probes + (count if isinstance(oversampling, str) else oversampling)
-        drawn = landmarks.uniform(points, min(points, count + more), seed if one else seed + k)
-        sides.append(drawn if landmarks_ is None else _completed(np.asarray(landmarks_, np.int64), drawn, points, more))
-        in_pass.append(min(count + n_probes, len(sides[-1])))
-    rows, columns = sides
-    return Chosen(rows, rows if one else columns, n_landmarks, (in_pass[0], in_pass[1]))
+    one = isinstance(how, str) and how in landmarks.BY_POINTS and pairs.same and n_landmarks[0] == n_landmarks[1]
+    if isinstance(how, str):
+        how = landmarks.choose(how, pairs.X, pairs.Z, pairs.kernel, n_landmarks, seed, same=one, take=blocks.take_rows)
+    sides = []
+    for k, (given, points) in enumerate(zip(how[:1] if one else how, (pairs.n, pairs.m), strict=False)):
+        more = n_probes + (len(given) if isinstance(oversampling, str) else oversampling)
+        sides.append(_completed(np.asarray(given, np.int64), points, more, seed + k))
+    rows, columns = sides[0], sides[-1]
+    in_pass = [min(count + n_probes, len(side)) for count, side in zip(n_landmarks, (rows, columns), strict=True)]
+    return Chosen(rows, columns, n_landmarks, (in_pass[0], in_pass[1]))
 
 
-def _completed(given: np.ndarray, drawn: np.ndarray, points: int, more: int) -> np.ndarray:
+def _completed(given: np.ndarray, points: int, more: int, seed: int) -> np.ndarray:
+    """Landmarks followed by others, drawn uniformly among the rest."""
     if given.ndim != 1 or not len(given) or given.min() < 0 or given.max() >= points:
         raise InputError(f"landmarks must be two arrays of row numbers, here from 0 to {points - 1}.")
+    drawn = landmarks.uniform(points, min(points, len(given) + more), seed)
     return np.concatenate([given, drawn[~np.isin(drawn, given)][:more]])

@@ -8,7 +8,7 @@
 (20, 30)
 """
 
-from ask_dask.landmarks.choose import HOWS, choose
+from ask_dask.landmarks.choose import BY_POINTS, HOWS, choose
 from ask_dask.landmarks.cross import cross_approximation
 from ask_dask.landmarks.greedy import greedy
 from ask_dask.landmarks.kmeans import kmeans
@@ -16,6 +16,7 @@ from ask_dask.landmarks.leverage import leverage, ridge_leverage_scores
 from ask_dask.landmarks.sampled import candidates, stratified, uniform
 
 __all__ = [
+    "BY_POINTS",
     "HOWS",
     "candidates",
     "choose",
