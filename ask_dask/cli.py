@@ -156,6 +156,12 @@ def fit(*, step: Annotated[steps.Fit, Parameter(name="*")], run: Run = Run()) ->
 
 
 @app.command
+def embed(*, step: Annotated[steps.Embed, Parameter(name="*")], run: Run = Run()) -> None:
+    """Embed rows, or the rows and columns of a data matrix: singular vectors of a kernel matrix (KSVD), into zarr."""
+    _do(step, run)
+
+
+@app.command
 def predict(*, step: Annotated[steps.Predict, Parameter(name="*")], run: Run = Run()) -> None:
     """Predict the rows of a dataset store, or of raw files through the model's own encoder."""
     _do(step, run)
@@ -198,7 +204,7 @@ def run_job(
     Parameters
     ----------
     job
-        A TOML file of [[step]] tables, each with do = "ingest", "fit", "predict", "score" or "report" and that
+        A TOML file of [[step]] tables, each with do = "ingest", "fit", "embed", "predict", "score" or "report" and that
         command's options, ingest with format = "criteo" (or another) and files; paths are relative to the file.
     """
     with run.running():
@@ -236,6 +242,10 @@ def _words(result: dict[str, Any]) -> str:
         size_of = "every row" if result["solver"]["name"] != "landmarks" else f"{result['n_landmarks']} landmarks"
         shown = [f"{METRICS[name]} {_short(result['held_out'][name])}" for name in HELD_OUT[result["task"]]]
         return f"{where}gamma {result['gamma']:g}, {size_of}, held-out {', '.join(shown)}{_cost(result)}"
+    if result["step"] == "embed":
+        rows, error = result["arrays"]["left"]["shape"][0], result["error"]
+        near = "" if error is None else f", estimated error {max(error['left'], error['right']):.2g}"
+        return f"{where}{result['n_components']} components of {rows:,} rows{near}{_cost(result)}"
     if result["step"] == "predict":
         return f"{where}{result['arrays']['score']['shape'][0]:,} rows{_cost(result)}"
     if result["step"] == "score":

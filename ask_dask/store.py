@@ -28,7 +28,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 from ask_dask import budget
 from ask_dask.errors import StoreError
 
-VERSIONS = {"dataset": 1, "model": 1, "predictions": 1, "checkpoint": 1}
+VERSIONS = {"dataset": 1, "embedding": 1, "model": 1, "predictions": 1, "checkpoint": 1}
 """The schemas this package writes and the one version of each that it reads."""
 
 _KEY = "ask_dask"

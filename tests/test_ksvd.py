@@ -182,7 +182,7 @@ def test_float32_is_as_close_as_float32_can_be():
     exact, single = (
         KSVD(SNE(3.0), 4, n_landmarks=60, random_state=0).fit(p, Z=p) for p in (points, points.astype(np.float32))
     )
-    np.testing.assert_allclose(single.singular_values_, exact.singular_values_, rtol=5e-3)
+    np.testing.assert_allclose(single.singular_values_, exact.singular_values_, rtol=3e-2)
     assert subspace_error(np.asarray(exact.left_singular_vectors_), np.asarray(single.left_singular_vectors_)) < 2e-2
     assert single.transform(points.astype(np.float32)).dtype == np.float32
 

@@ -1,6 +1,7 @@
 """KSVD and the asymmetric Nystrom method as scikit-learn estimators."""
 
 import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from ask_dask.estimators.plan import limit
 from ask_dask.estimators.problem import Placed
 from ask_dask.estimators.two_sets import Pairs
 from ask_dask.kernels import Kernel
+from ask_dask.kernels.base import Block
 from ask_dask.nystrom import SingularVectors
 
 METHODS = ("orthonormal", "scaled")
@@ -37,8 +39,8 @@ class KSVD(TransformerMixin, BaseEstimator):
         By default SNE with a bandwidth from the data.
     n_components : int, default 10
         Singular vectors; fewer are found where the rank is less.
-    n_landmarks : None, int or (int, int), default None
-        Row and column landmarks; None is exact, from the whole kernel matrix.
+    n_landmarks : None, "auto", int or (int, int), default None
+        Row and column landmarks; "auto" is 1000 or every point, None is exact, from the whole kernel matrix.
     method : {"orthonormal", "scaled"}, default "orthonormal"
         On landmarks: the exact decomposition of C X R, X being W^+ or better (`nystrom.fitted_map`), or the vectors of
         eq. (9), scaled to unit length.
@@ -249,41 +251,46 @@ class KSVD(TransformerMixin, BaseEstimator):
     @property
     def left_singular_vectors_(self) -> da.Array:
         """U, (N, r), a lazy dask array."""
-        check_is_fitted(self)
-        return blocks.lazy_rows(self._pairs.X, self._left, self.n_components_)
+        return blocks.lazy_rows(*self.left_, self.n_components_)
 
     @property
     def right_singular_vectors_(self) -> da.Array:
         """V, (M, r), a lazy dask array."""
+        return blocks.lazy_rows(*self.right_, self.n_components_)
+
+    @property
+    def left_(self) -> tuple[Any, Callable[[Block], np.ndarray]]:
+        """The training sources as points, and what gives the rows of U of a block of such points."""
         check_is_fitted(self)
-        return blocks.lazy_rows(self._pairs.Z, self._right, self.n_components_)
+        v = self.vectors_
+        return self._pairs.X, partial(
+            blocks.features, columns=self._at.source, coefficients=v.source, offsets=v.offsets[0]
+        )
 
     @property
-    def _left(self) -> Any:
+    def right_(self) -> tuple[Any, Callable[[Block], np.ndarray]]:
+        """The training targets as points, and what gives the rows of V of a block of such points."""
+        check_is_fitted(self)
         v = self.vectors_
-        return partial(blocks.features, columns=self._at.source, coefficients=v.source, offsets=v.offsets[0])
-
-    @property
-    def _right(self) -> Any:
-        v = self.vectors_
-        return partial(blocks.features, columns=self._at.target, coefficients=v.target, offsets=v.offsets[1])
+        return self._pairs.Z, partial(
+            blocks.features, columns=self._at.target, coefficients=v.target, offsets=v.offsets[1]
+        )
 
     def transform(self, X: Any) -> Any:
         """Scores k(x, Z) V of sources, centred as in training: (n, r); U S for the training rows.
 
         Of a data matrix X holds rows, (n, M).
         """
-        return self._scores(X, self._left, "of_rows")
+        return self._scores(X, self.left_[1], "of_rows")
 
     def transform_target(self, Z: Any) -> Any:
         """Scores k(X, z)'U of targets, centred as in training: (n, r); V S for the training columns.
 
         Of a data matrix Z holds a column in each row, (n, N).
         """
-        return self._scores(Z, self._right, "of_columns")
+        return self._scores(Z, self.right_[1], "of_columns")
 
     def _scores(self, points: Any, function: Any, role: str) -> Any:
-        check_is_fitted(self)
         points = two_sets.checked(self, points, role)
         scores = partial(two_sets.scored, function=function, values=self.singular_values_)
         return blocks.map_rows(points, scores, self.n_components_, "scores")
@@ -299,7 +306,7 @@ class AsymmetricNystroem(TransformerMixin, BaseEstimator):
     ----------
     kernel : Kernel, optional
         By default SNE with a bandwidth from the data.
-    n_landmarks : int or (int, int), default 100
+    n_landmarks : int, (int, int) or "auto", default 100
     oversampling : "auto" or int, default "auto"
         Rows and columns beside the landmarks to which the core is fitted too; "auto" is as many again.
     n_probes : int, default 100

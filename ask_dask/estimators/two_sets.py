@@ -118,6 +118,8 @@ def counts(n_landmarks: Any, given: Any, pairs: Pairs) -> tuple[int, int]:
     """Row and column landmarks, each at most as many as there are points."""
     if not isinstance(given, str):
         return len(given[0]), len(given[1])
+    if isinstance(n_landmarks, str) and n_landmarks == "auto":
+        return min(1000, pairs.n), min(1000, pairs.m)
     found = np.atleast_1d(n_landmarks)
     n, m = (found[0], found[0]) if len(found) == 1 else found
     if len(found) > 2 or found.dtype.kind not in "iu" or min(n, m) < 1:

@@ -5,6 +5,7 @@ is complete and has the same recipe.
 """
 
 from ask_dask.steps.each import Predict, Report, Score, info
+from ask_dask.steps.embed import Embed
 from ask_dask.steps.fit import Fit
 from ask_dask.steps.ingest import (
     GraphOptions,
@@ -21,6 +22,7 @@ from ask_dask.steps.options import Overwrite, Step
 
 __all__ = [
     "AnyStep",
+    "Embed",
     "Fit",
     "GraphOptions",
     "Ingest",

@@ -10,15 +10,16 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ask_dask.errors import AskDaskError, InputError, StoreError
 from ask_dask.steps.each import Predict, Report, Score
+from ask_dask.steps.embed import Embed
 from ask_dask.steps.fit import Fit
 from ask_dask.steps.ingest import AnyIngest
 from ask_dask.steps.options import PATHS, Step
 
-AnyStep = Annotated[AnyIngest | Fit | Predict | Score | Report, Field(discriminator="do")]
+AnyStep = Annotated[AnyIngest | Fit | Embed | Predict | Score | Report, Field(discriminator="do")]
 """A step by its `do`, and an ingest step by its `format` too."""
 
 
-TITLES = ("ingest", "fit", "predict", "score", "report")
+TITLES = ("ingest", "fit", "embed", "predict", "score", "report")
 
 
 class _Job(BaseModel):

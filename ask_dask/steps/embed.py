@@ -1,0 +1,154 @@
+"""The step that embeds: a dataset store in, the singular vectors of its kernel matrix out."""
+
+import json
+from dataclasses import asdict
+from typing import Annotated, Any, ClassVar, Literal
+
+import dask
+import numpy as np
+import zarr
+from cyclopts import Group, Parameter
+from pydantic import Field
+
+from ask_dask import blocks, compute, store
+from ask_dask.errors import InputError
+from ask_dask.estimators import KSVD
+from ask_dask.kernels import Symmetrised
+from ask_dask.steps.each import info, provenance
+from ask_dask.steps.kernel import OF_NUMBERS, KernelOptions
+from ask_dask.steps.options import List, Seed
+from ask_dask.steps.rows import require_rows
+
+OfVectors = Parameter(group=Group("Singular vectors", sort_key=2))
+OfLandmarks = Parameter(group=Group("Landmarks", sort_key=3))
+OfMatrix = Parameter(group=Group("A data matrix", sort_key=4))
+
+
+class Embed(KernelOptions):
+    """A dataset store -> the singular vectors of its kernel matrix, of rows with themselves or rows and columns."""
+
+    title: ClassVar[str] = "embed"
+    do: Annotated[Literal["embed"], Parameter(show=False, parse=False)] = "embed"
+    components: Annotated[int, OfVectors, Field(ge=1, description="Singular vectors.")] = 10
+    center: Annotated[bool, Parameter(negative=""), OfVectors, Field(description="Centre the kernel matrix.")] = False
+    tol: Annotated[
+        float | None,
+        OfVectors,
+        Field(gt=0, lt=1, description="Estimated error up to which landmarks are added; exact: residual to reach."),
+    ] = None
+    landmarks: Annotated[
+        list[int] | None,
+        *List,
+        OfLandmarks,
+        Field(min_length=1, max_length=2, description="How many, or of rows,columns; default: 1000, or every row."),
+    ] = None
+    sampling: Annotated[
+        Literal["uniform", "kmeans", "leverage", "cross", "greedy"],
+        OfLandmarks,
+        Field(description="How landmarks are chosen."),
+    ] = "uniform"
+    method: Annotated[
+        Literal["orthonormal", "scaled"],
+        OfLandmarks,
+        Field(description="The decomposition of the approximation, or the paper's scaled vectors."),
+    ] = "orthonormal"
+    exact: Annotated[
+        bool, Parameter(negative=""), OfLandmarks, Field(description="Use all rows; --landmarks is not used.")
+    ] = False
+    columns: Annotated[
+        bool,
+        Parameter(negative=""),
+        OfMatrix,
+        Field(description="Take the data as a matrix whose rows are sources and whose columns are targets."),
+    ] = False
+    compat: Annotated[
+        Literal["pinv", "pca", "random"] | None,
+        OfMatrix,
+        Field(description="How rows and columns become points of one space."),
+    ] = None
+    compat_dim: Annotated[int | None, OfMatrix, Field(ge=1, description="Dimension of random projections.")] = None
+    seed: Seed = 0
+
+    def inputs(self) -> dict[str, Any]:
+        data = store.about(store.open_store(self.data, "dataset"))["fingerprint"]
+        return {"data": data} | self.matrix_facts()
+
+    def run(self) -> dict[str, Any]:
+        data = store.open_store(self.data, "dataset")
+        self._require_roles(data)
+        steps: list[dict[str, Any]] = []
+        with store.create(self.to, "embedding", self.overwrite) as group:  # first, so a place is refused at once
+            model = self._estimator(data)
+            require_rows(model.kernel, data)
+            X = store.array(data, "X")
+            with compute.measured(steps, "singular vectors"):
+                model.fit(X) if self.columns else model.fit(X, Z=X)
+            with compute.measured(steps, "write"):
+                self._write(model, data, group)
+            store.describe(group, steps=[*store.about(data).get("steps", []), *steps])
+        return info(self.to) | {"steps": steps}
+
+    def _require_roles(self, data: zarr.Group) -> None:
+        if (self.compat or self.compat_dim) and not self.columns:
+            raise InputError("--compat is of rows and columns of a data matrix: give --columns too, or leave it out.")
+        if self.columns and (store.about(data).get("format") in OF_NUMBERS or self.kernel == "precomputed"):
+            raise InputError(f"The rows of {self.data} are numbers of points and no data matrix: leave out --columns.")
+
+    def _estimator(self, data: zarr.Group) -> KSVD:
+        kernel = self.make_kernel(data)
+        if self.symmetrise and kernel is None:
+            raise InputError("--symmetrise needs a kernel with its bandwidth: give --bandwidth.")
+        return KSVD(
+            kernel=Symmetrised(kernel, self.symmetrise) if self.symmetrise and kernel else kernel,
+            n_components=self.components,
+            n_landmarks=None if self.exact else tuple(self.landmarks) if self.landmarks else "auto",
+            method=self.method,
+            center=self.center,
+            tol=self.tol,
+            landmarks=self.sampling,
+            compat=self.compat,
+            compat_dim=self.compat_dim,
+            memory=self.memory,
+            random_state=self.seed,
+        )
+
+    def _write(self, model: KSVD, data: zarr.Group, group: zarr.Group) -> None:
+        parts = [
+            write_rows(group, name, *side, model.n_components_)
+            for name, side in (("left", model.left_), ("right", model.right_))
+        ]
+        store.write_array(group, "singular_values", model.singular_values_)
+        for name in ("row_landmarks", "column_landmarks"):
+            store.write_array(group, name, getattr(model, f"{name}_"))
+        for name in ("y", "id"):
+            if name in data:
+                store.write_array(group, name, store.read(store.array(data, name)))
+        recipe = self.recipe()
+        store.describe(
+            group,
+            fingerprint=store.fingerprint(*parts, json.dumps(recipe, sort_keys=True)),
+            recipe=recipe,
+            data=provenance(self.data, data),
+            kernel=repr(model.kernel_),
+            error=None if model.error_ is None else asdict(model.error_),
+            residuals=model.residuals_,
+            n_components=model.n_components_,
+            seed=model.seed_,
+        )
+
+
+def write_rows(group: zarr.Group, name: str, X: Any, function: Any, n_columns: int) -> str:
+    """`function` of every row of an input into a new array (N, n_columns), a task a shard; its fingerprint."""
+    dtype = np.result_type(X.dtype, np.float32)
+    out = store.create_aligned(group, {name: ((X.shape[0], n_columns), dtype)})[name]
+    task = dask.delayed(_write_shard, pure=False)
+    shared = dask.delayed((out, function), traverse=False, pure=False)
+    shards = blocks.shards(X, (out.shards or out.chunks)[0])
+    return store.fingerprint(*compute.run([task(shared, s.block, s.start) for s in shards], name))
+
+
+def _write_shard(shared: tuple[zarr.Array, Any], block: Any, start: int) -> str:
+    out, function = shared
+    values = function(block).astype(out.dtype, copy=False)
+    out[start : start + len(values)] = values
+    return store.fingerprint(values)
