@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
+from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted
 
 from ask_dask import blocks, compute, score
@@ -234,8 +236,8 @@ def map_columns(f: Any, function: Callable, n_columns: int | None, dtype: Any = 
 
 
 def _default_kernel(points: Any) -> Kernel:
-    dense = points.toarray() if hasattr(points, "toarray") else points
-    return SNE(bandwidth=float(np.sqrt(2 * dense.var(0, dtype=np.float64).sum())) or 1.0)
+    variances = mean_variance_axis(points, 0)[1] if sp.issparse(points) else points.var(0, dtype=np.float64)
+    return SNE(bandwidth=float(np.sqrt(2 * variances.sum(dtype=np.float64))) or 1.0)
 
 
 def _seed(random_state: Any) -> int:

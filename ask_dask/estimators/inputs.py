@@ -1,4 +1,7 @@
-"""What estimators accept (numpy, scipy.sparse, dask, zarr, data frames) brought to one shape, and bad input refused."""
+"""What estimators accept brought to one shape, and bad input refused.
+
+That is numpy, scipy.sparse, dask, zarr, sparse rows in a store and data frames.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,13 +19,14 @@ from ask_dask.estimators.merge import METHODS, STACKED
 from ask_dask.estimators.selection import Weights
 from ask_dask.kernels import Kernel
 from ask_dask.kernels.symmetrised import HOWS
+from ask_dask.sparse import SparseRows
 
 FLOATS = (np.float64, np.float32)
 
 
 def is_lazy(X: Any) -> bool:
-    """Whether X stays out of memory: a dask array or a zarr array."""
-    return isinstance(X, da.Array | zarr.Array)
+    """Whether X stays out of memory: a dask array, a zarr array or sparse rows in a store."""
+    return isinstance(X, da.Array | zarr.Array | SparseRows)
 
 
 def check_rows(estimator: Any, X: Any, reset: bool = False) -> Any:
@@ -30,7 +34,7 @@ def check_rows(estimator: Any, X: Any, reset: bool = False) -> Any:
 
     Returns
     -------
-    ndarray or CSR (finite), or the dask or zarr array itself (checked block by block as it is read)
+    ndarray or CSR (finite), or what stays out of memory itself (checked block by block as it is read)
     """
     if hasattr(X, "to_dask_array"):
         X = X.to_dask_array(lengths=True)

@@ -11,9 +11,11 @@ from ask_dask.steps.ingest import (
     Ingest,
     IngestGraph,
     IngestSamples,
+    IngestSvmlight,
     IngestTable,
     LogOptions,
     SampleOptions,
+    SvmlightOptions,
     TableOptions,
 )
 from ask_dask.steps.job import AnyStep, complaint, placed, read_job, run_job
@@ -26,6 +28,7 @@ __all__ = [
     "Ingest",
     "IngestGraph",
     "IngestSamples",
+    "IngestSvmlight",
     "IngestTable",
     "LogOptions",
     "Overwrite",
@@ -34,6 +37,7 @@ __all__ = [
     "SampleOptions",
     "Score",
     "Step",
+    "SvmlightOptions",
     "TableOptions",
     "complaint",
     "info",

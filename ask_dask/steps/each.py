@@ -17,6 +17,7 @@ from ask_dask.errors import InputError, StoreError
 from ask_dask.estimators import load
 from ask_dask.ingest import ingest, read_rejects
 from ask_dask.ingest.files import find
+from ask_dask.sparse import rows_of
 from ask_dask.steps.options import List, Overwrite, Step, Storing
 from ask_dask.steps.prediction import write_predictions
 from ask_dask.steps.rows import require_rows
@@ -151,13 +152,18 @@ def info(path: Path) -> dict[str, Any]:
     about = store.about(group)
     arrays = {
         name: {"shape": list(found.shape), "dtype": str(found.dtype), "chunks": list(found.chunks)}
-        for name, found in sorted(group.arrays())
+        for name, found in sorted([*group.arrays(), *_sparse_rows(group)])
     }
     hidden = ("cv_results", "held_out", "feature_names", "recipe")
     facts = {key: value for key, value in about.items() if key not in hidden}
     if "held_out" in about:
         facts["held_out"] = {k: v for k, v in about["held_out"].items() if k not in ("roc", "calibration")}
     return {"path": str(path), "bytes": store.stored_bytes(path), "arrays": arrays} | facts
+
+
+def _sparse_rows(group: zarr.Group) -> list[tuple[str, Any]]:
+    """X, where it is sparse."""
+    return [("X", rows_of(group))] if isinstance(group.get("X"), zarr.Group) else []
 
 
 def provenance(path: Path, data: zarr.Group) -> dict[str, Any]:
@@ -182,14 +188,16 @@ def _check_features(model_path: Path, model: zarr.Group, data_path: str, data: z
             "graph": "it is another graph, or its nodes are numbered otherwise: ingest it from the same edges",
             "samples": "it holds other items: ingest it from the same samples",
             "table": "it has other columns: ingest it with the features of the training table",
+            "svmlight": "it has other columns: ingest it with --columns {n_features} and --zero-based or --one-based "
+            "as the training data",
         }
         otherwise = f"ingest it with --encoder {model_path}, or give predict the raw files"
         made_of, given = store.about(model).get("data", {}).get("format"), store.about(data).get("format")
-        said = advice.get(made_of, otherwise)
+        said = advice.get(made_of, otherwise).format(n_features=store.about(model)["n_features"])
         if made_of in advice and given != made_of:
             said = f"the model is of the format {made_of}, and this is {given}: ingest it as the training data was"
         raise InputError(f"{data_path} was not made as the data of {model_path}: {said}.")
-    width, wanted = store.array(data, "X").shape[1], store.about(model)["n_features"]
+    width, wanted = rows_of(data).shape[1], store.about(model)["n_features"]
     if width != wanted:
         raise InputError(
             f"{data_path} has {width} features and {model_path} was fitted on {wanted}: give its own kind."
