@@ -113,11 +113,11 @@ def fault(line: bytes, limits: Limits) -> str:
     before = -1
     for pair in pairs:
         index, colon, value = pair.partition(b":")
-        if not colon or _whole(index) is None:
+        if not colon or (number := _whole(index)) is None:
             return f"{_shown(pair)} is no index:value pair; give each value as one, such as 3:0.5"
-        if said := _fault_of_index(_whole(index) or 0, before, limits) or _fault_of_value(value, limits):
+        if said := _fault_of_index(number, before, limits) or _fault_of_value(value, limits):
             return said
-        before = int(index)
+        before = number
     return "it is no label and index:value pairs; correct it"
 
 
@@ -138,7 +138,7 @@ def _fault_of_value(value: bytes, limits: Limits) -> str | None:
     number = _number(value)
     if not np.isfinite(number):
         return f"the value {_shown(value)} is no finite number; correct it, or leave the pair out"
-    if abs(number) > np.finfo(limits.dtype).max:
+    if abs(number) > float(np.finfo(limits.dtype).max):
         return f"the value {_shown(value)} is beyond float32; use --dtype float64"
     return None
 

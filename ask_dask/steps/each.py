@@ -172,6 +172,7 @@ def provenance(path: Path, data: zarr.Group) -> dict[str, Any]:
     kept = (
         "fingerprint", "encoder_fingerprint", "format", "n_rows", "files", "label_counts", "rejected", "n_nodes",
         "n_edges", "duplicate_edges", "self_loops", "weighted", "n_items", "mean_divergence", "mean_standard_error",
+        "zero_based",
     )  # fmt: skip
     found = {key: about[key] for key in kept if key in about}
     if "rejected" in found:
@@ -181,27 +182,31 @@ def provenance(path: Path, data: zarr.Group) -> dict[str, Any]:
 
 def _check_features(model_path: Path, model: zarr.Group, data_path: str, data: zarr.Group) -> None:
     """Refuse rows whose features are not those of the model's training rows."""
-    expected = store.about(model).get("data", {}).get("encoder_fingerprint")
+    expected, wanted = store.about(model).get("data", {}).get("encoder_fingerprint"), store.about(model)["n_features"]
     found = store.about(data).get("encoder_fingerprint")
     if expected != found:
         advice = {
             "graph": "it is another graph, or its nodes are numbered otherwise: ingest it from the same edges",
             "samples": "it holds other items: ingest it from the same samples",
             "table": "it has other columns: ingest it with the features of the training table",
-            "svmlight": "it has other columns: ingest it with --columns {n_features} and --zero-based or --one-based "
-            "as the training data",
+            "svmlight": f"it has other columns: ingest it with --columns {wanted} {_base(model)}",
         }
         otherwise = f"ingest it with --encoder {model_path}, or give predict the raw files"
         made_of, given = store.about(model).get("data", {}).get("format"), store.about(data).get("format")
-        said = advice.get(made_of, otherwise).format(n_features=store.about(model)["n_features"])
+        said = advice.get(made_of, otherwise)
         if made_of in advice and given != made_of:
             said = f"the model is of the format {made_of}, and this is {given}: ingest it as the training data was"
         raise InputError(f"{data_path} was not made as the data of {model_path}: {said}.")
-    width, wanted = rows_of(data).shape[1], store.about(model)["n_features"]
+    width = rows_of(data).shape[1]
     if width != wanted:
         raise InputError(
             f"{data_path} has {width} features and {model_path} was fitted on {wanted}: give its own kind."
         )
+
+
+def _base(model: zarr.Group) -> str:
+    """The option with which indices start where those of the model's training rows do."""
+    return "--zero-based" if store.about(model).get("data", {}).get("zero_based") else "--one-based"
 
 
 def _input_fingerprint(path: str) -> Any:
