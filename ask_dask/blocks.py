@@ -1,7 +1,7 @@
 """C = K[:, J] and R = K[I, :] as lazily evaluated row blocks: the walk over shards of rows that everything shares.
 
-An input (NumPy, SciPy sparse, dask, zarr) becomes a list of shards, each one delayed block of a few ten thousand
-rows; a task works on one whole shard, in blocks of `budget.BLOCK_ROWS` rows.
+An input (NumPy, SciPy sparse, dask, zarr, sparse rows in a store) becomes a list of shards, each one delayed block of
+a few ten thousand rows; a task works on one whole shard, in blocks of `budget.BLOCK_ROWS` rows.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,9 +16,10 @@ import scipy.sparse as sp
 import zarr
 from dask.delayed import Delayed
 
-from ask_dask import budget, compute, landmarks, store
+from ask_dask import budget, compute, landmarks, sparse
 from ask_dask.errors import InputError
 from ask_dask.kernels.base import Block, Kernel, LandmarkKernel
+from ask_dask.sparse import SparseRows
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,9 @@ def shards(X: Any, rows: int | None = None) -> list[Shard]:
 
     Parameters
     ----------
-    X : ndarray, scipy.sparse, dask array or zarr array, shape (N, d)
+    X : ndarray, scipy.sparse, dask array, zarr array or SparseRows, shape (N, d)
     rows : int, optional
-        Rows per shard; by default about 64 MiB of rows (for zarr a whole number of its shards), and of a small input
+        Rows per shard; by default about 64 MiB of rows (in a store a whole number of its shards), and of a small input
         a share for each worker.
 
     Examples
@@ -54,18 +55,15 @@ def shards(X: Any, rows: int | None = None) -> list[Shard]:
             for stop, size, block in zip(stops, X.chunks[0], X.to_delayed(optimize_graph=True).ravel(), strict=True)
         ]
     bounds = [(start, min(start + rows, X.shape[0])) for start in range(0, X.shape[0], rows)]
-    if isinstance(X, zarr.Array):
-        load = dask.delayed(store.read, pure=False)
+    if isinstance(X, zarr.Array | SparseRows):
+        load = dask.delayed(sparse.read, pure=False)
         return [Shard(start, stop, load(X, start, stop)) for start, stop in bounds]
     return [Shard(start, stop, _constant(X[start:stop])) for start, stop in bounds]
 
 
 def _default_rows(X: Any) -> int:
-    row_bytes = X.shape[1] * X.dtype.itemsize
-    if sp.issparse(X):
-        row_bytes = max(1, (X.nnz * (X.dtype.itemsize + 4)) // max(X.shape[0], 1))
-    rows = budget.shard_rows(row_bytes)
-    if isinstance(X, zarr.Array):
+    rows = budget.shard_rows(sparse.row_bytes(X))
+    if isinstance(X, zarr.Array | SparseRows):
         own = (X.shards or X.chunks)[0]
         rows = max(1, rows // own) * own
     return rows
@@ -73,7 +71,7 @@ def _default_rows(X: Any) -> int:
 
 def _spread(X: Any, rows: int) -> int:
     """Fewer rows a shard where the input is too small to keep every worker busy with whole ones."""
-    unit = X.chunks[0] if isinstance(X, zarr.Array) else budget.BLOCK_ROWS
+    unit = X.chunks[0] if isinstance(X, zarr.Array | SparseRows) else budget.BLOCK_ROWS
     share = -(-X.shape[0] // compute.workers())
     return min(rows, max(1, -(-share // unit)) * unit)
 
@@ -83,13 +81,15 @@ def _constant(value: Any) -> Delayed:
 
 
 def map_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int, label: str | None) -> Any:
-    """`function(block)` of every row: (N, n_columns), a lazy dask array for dask and zarr, else an ndarray.
+    """`function(block)` of every row: (N, n_columns), a lazy dask array for dask and rows in a store, else an ndarray.
 
     `function` must give each row alone, since the blocks it sees depend on the chunking.
     """
     if isinstance(X, zarr.Array):
         X = da.from_array(X, chunks=(_default_rows(X), -1), name=False, inline_array=True)
     dtype = np.result_type(X.dtype, np.float32)
+    if isinstance(X, SparseRows):
+        return lazy_rows(X, function, n_columns)
     if isinstance(X, da.Array):
         X = X.rechunk({1: -1})
         chunks, meta = (X.chunks[0], (n_columns,)), np.empty((0, 0), dtype)
@@ -97,6 +97,17 @@ def map_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int, la
     task = dask.delayed(_checked, pure=False)
     parts = compute.run([task(shard.block, function, shard.start) for shard in shards(X)], label)
     return np.concatenate(parts) if parts else np.empty((0, n_columns), dtype)
+
+
+def lazy_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int) -> da.Array:
+    """`function(block)` of every row of any input, as a dask array (N, n_columns) that is not computed yet."""
+    task, shared = dask.delayed(_checked, pure=False), _constant(function)
+    dtype = np.result_type(X.dtype, np.float32)
+    parts = [
+        da.from_delayed(task(shard.block, shared, shard.start), (shard.stop - shard.start, n_columns), dtype)
+        for shard in shards(X)
+    ]
+    return da.concatenate(parts) if parts else da.empty((0, n_columns), dtype=dtype)
 
 
 def _located(block: Block, function: Callable[[Block], np.ndarray], block_info: Any = None) -> np.ndarray:
@@ -148,17 +159,23 @@ def require_finite(block: Block, rows: int | np.ndarray) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(np.dot(values, values)):
             return
-    dense = block.toarray() if sp.issparse(block) else block
-    largest = np.sqrt(np.finfo(dense.dtype).max / (4 * dense.shape[1]))
-    bad = np.argwhere(~(np.abs(dense) < largest))
+    largest = np.sqrt(np.finfo(values.dtype).max / (4 * block.shape[1]))
+    bad = np.flatnonzero(~(np.abs(values) < largest))
     if len(bad):
-        row, column = bad[0]
-        value = dense[row, column]
+        row, column = _place(block, int(bad[0]))
+        value = values[bad[0]]
         found = "NaN" if np.isnan(value) else "infinity" if np.isinf(value) else f"{value:g}, too large to be squared"
         number = rows[row] if isinstance(rows, np.ndarray) else rows + row
         raise InputError(
             f"Input X contains {found}, first in row {number}, column {column}: impute, scale or remove such rows."
         )
+
+
+def _place(block: Block, entry: int) -> tuple[int, int]:
+    """Row and column of an entry of a block's values."""
+    if not sp.issparse(block):
+        return divmod(entry, block.shape[1])
+    return int(np.searchsorted(block.indptr, entry, "right")) - 1, int(block.indices[entry])
 
 
 def asymmetry(kernel: Kernel, X: Any, n_rows: int = 2000, random_state: int = 0) -> float:
@@ -169,7 +186,7 @@ def asymmetry(kernel: Kernel, X: Any, n_rows: int = 2000, random_state: int = 0)
 
     Parameters
     ----------
-    X : numpy, scipy.sparse, dask or zarr, (N, d)
+    X : numpy, scipy.sparse, dask, zarr or SparseRows, (N, d)
 
     Examples
     --------
@@ -187,14 +204,6 @@ def relative_asymmetry(K: np.ndarray) -> float:
     K = K.astype(np.float64, copy=False)
     norm = np.linalg.norm(K)
     return float(np.linalg.norm(K - K.T) / norm) if norm else 0.0
-
-
-def lazy_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int) -> da.Array:
-    """`function(block)` of every row of any input, as a dask array (N, n_columns) that is not computed yet."""
-    dtype = np.result_type(X.dtype, np.float32)
-    task = dask.delayed(_checked, pure=False, traverse=False)
-    parts = [da.from_delayed(task(s.block, function, s.start), (s.stop - s.start, n_columns), dtype) for s in shards(X)]
-    return da.concatenate(parts) if parts else da.empty((0, n_columns), dtype=dtype)
 
 
 def features(

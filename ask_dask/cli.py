@@ -136,6 +136,20 @@ def table(*files: str, options: Annotated[steps.TableOptions, Parameter(name="*"
 
 
 @ingest.command
+def svmlight(*files: str, options: Annotated[steps.SvmlightOptions, Parameter(name="*")], run: Run = Run()) -> None:
+    """Sparse rows as SVMLight and LIBSVM write them: a line is a label and index:value pairs, indices ascending.
+
+    qid:number is ignored, and so is what follows a #. The rows stay sparse, in the store and when they are used.
+
+    Parameters
+    ----------
+    files
+        The files, in order.
+    """
+    _do(steps.IngestSvmlight(files=list(files), **options.model_dump()), run)
+
+
+@ingest.command
 def samples(*files: str, options: Annotated[steps.SampleOptions, Parameter(name="*")], run: Run = Run()) -> None:
     """Samples of points: a line is an item's id and the coordinates of one of its points.
 

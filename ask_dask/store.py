@@ -209,7 +209,7 @@ def create_array(group: zarr.Group, name: str, shape: tuple[int, ...], dtype: An
 
 
 def create_aligned(
-    group: zarr.Group, arrays: dict[str, tuple[tuple[int, ...], Any]], like: zarr.Array | None = None
+    group: zarr.Group, arrays: dict[str, tuple[tuple[int, ...], Any]], like: Any = None
 ) -> dict[str, zarr.Array]:
     """Arrays over the same rows, {name: (shape, dtype)}, all cut at the rows where `like`, or the widest, is cut."""
     if like is not None:

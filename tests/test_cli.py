@@ -246,7 +246,7 @@ def test_graphs_and_tables_in_words_and_as_json(here, ask):
         assert found in ask("info", f"{name}.zarr")[1] and not hidden(here)
 
 
-@pytest.mark.parametrize("kind", ["criteo", "avazu", "graph", "table", "samples"])
+@pytest.mark.parametrize("kind", ["criteo", "avazu", "graph", "table", "svmlight", "samples"])
 def test_help_of_each_kind_of_file(ask, kind):
     code, out, err = ask("ingest", kind, "--help")
     assert (code, err) == (0, "") and f"ask-dask ingest {kind} --to PATH" in out and "--overwrite" in out

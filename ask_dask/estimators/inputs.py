@@ -1,4 +1,7 @@
-"""What estimators accept (numpy, scipy.sparse, dask, zarr, data frames) brought to one shape, and bad input refused."""
+"""What estimators accept brought to one shape, and bad input refused.
+
+That is numpy, scipy.sparse, dask, zarr, sparse rows in a store and data frames.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +12,7 @@ import scipy.sparse as sp
 import zarr
 from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
+from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import _check_n_features, column_or_1d, validate_data
 
 from ask_dask import landmarks, score
@@ -17,13 +21,14 @@ from ask_dask.estimators.merge import METHODS, STACKED
 from ask_dask.estimators.selection import Weights
 from ask_dask.kernels import SNE, Kernel
 from ask_dask.kernels.symmetrised import HOWS
+from ask_dask.sparse import SparseRows
 
 FLOATS = (np.float64, np.float32)
 
 
 def is_lazy(X: Any) -> bool:
-    """Whether X stays out of memory: a dask array or a zarr array."""
-    return isinstance(X, da.Array | zarr.Array)
+    """Whether X stays out of memory: a dask array, a zarr array or sparse rows in a store."""
+    return isinstance(X, da.Array | zarr.Array | SparseRows)
 
 
 def check_rows(estimator: Any, X: Any, reset: bool = False) -> Any:
@@ -31,7 +36,7 @@ def check_rows(estimator: Any, X: Any, reset: bool = False) -> Any:
 
     Returns
     -------
-    ndarray or CSR (finite), or the dask or zarr array itself (checked block by block as it is read)
+    ndarray or CSR (finite), or what stays out of memory itself (checked block by block as it is read)
     """
     if hasattr(X, "to_dask_array"):
         X = X.to_dask_array(lengths=True)
@@ -294,8 +299,8 @@ def choose_landmarks(
 
 def default_kernel(points: Any) -> Kernel:
     """SNE with the bandwidth at which an average pair of points has exp(-1)."""
-    dense = points.toarray() if hasattr(points, "toarray") else points
-    return SNE(bandwidth=float(np.sqrt(2 * dense.var(0, dtype=np.float64).sum())) or 1.0)
+    variances = mean_variance_axis(points, 0)[1] if sp.issparse(points) else points.var(0, dtype=np.float64)
+    return SNE(bandwidth=float(np.sqrt(2 * variances.sum(dtype=np.float64))) or 1.0)
 
 
 def check_seed(random_state: Any) -> int:

@@ -22,6 +22,7 @@ from ask_dask.estimators.two_sets import Pairs
 from ask_dask.kernels import Kernel
 from ask_dask.kernels.base import Block
 from ask_dask.nystrom import SingularVectors
+from ask_dask.sparse import row_bytes
 
 METHODS = ("orthonormal", "scaled")
 SOLVERS = ("auto", "dense", "arpack", "iterated")
@@ -219,7 +220,7 @@ class KSVD(TransformerMixin, BaseEstimator):
         more, workers = self.n_probes, compute.workers()
         budget.check(
             lambda size: budget.moments_plan(
-                size + more, max(pairs.n, pairs.m), 1, 0, pairs.row_bytes, pairs.X.dtype.itemsize, workers, False
+                size + more, max(pairs.n, pairs.m), 1, 0, row_bytes(pairs.X), pairs.X.dtype.itemsize, workers, False
             ),
             max(n, m), limit(self.memory), "n_landmarks",
         )  # fmt: skip

@@ -17,6 +17,7 @@ from ask_dask.estimators.inputs import is_lazy
 from ask_dask.estimators.outputs import Outputs
 from ask_dask.estimators.problem import Problem
 from ask_dask.solve import Checkpoint
+from ask_dask.sparse import row_bytes
 
 MOST_PRECONDITIONER = 500
 """Landmarks of the preconditioner, unless the user or the budget says otherwise."""
@@ -40,7 +41,7 @@ def check_memory(estimator: Any, X: Any, outputs: Outputs, n_landmarks: int, n_f
     """Raise BudgetError when the plan of a fit does not fit; the message names a size that does."""
     bytes_, itemsize = limit(estimator.memory), np.dtype(X.dtype).itemsize
     if is_exact(estimator) and estimator.solver == "minres":
-        budget.check(_minres_plan(X.shape, itemsize, outputs, n_folds, n_gammas, estimator.damping > 0),
+        budget.check(_minres_plan(X, outputs, n_folds, n_gammas, estimator.damping > 0),
                      _wanted(estimator), bytes_, "preconditioner")  # fmt: skip
         return
     if is_exact(estimator):
@@ -52,14 +53,14 @@ def check_memory(estimator: Any, X: Any, outputs: Outputs, n_landmarks: int, n_f
         n_rows=X.shape[0],
         n_folds=max(1, n_folds),
         n_outputs=outputs.q,
-        row_bytes=X.shape[1] * itemsize,
+        row_bytes=row_bytes(X),
         itemsize=itemsize,
         workers=compute.workers(),
         symmetric=bool(estimator.symmetrise) or (estimator.kernel is not None and estimator.kernel.symmetric),
     )
     budget.check(plan, n_landmarks, bytes_, "n_landmarks")
     if estimator.kernel is not None and estimator.kernel.needs_targets and is_lazy(X):
-        budget.check(lambda n: budget.Plan({"all targets": n * X.shape[1] * itemsize}), X.shape[0], bytes_, "rows")
+        budget.check(lambda n: budget.Plan({"all targets": n * row_bytes(X)}), X.shape[0], bytes_, "rows")
 
 
 def _dense_plan(outputs: Outputs, n_folds: int, n_gammas: int) -> Any:
@@ -68,12 +69,10 @@ def _dense_plan(outputs: Outputs, n_folds: int, n_gammas: int) -> Any:
     )
 
 
-def _minres_plan(
-    shape: tuple[int, int], itemsize: int, outputs: Outputs, n_folds: int, n_gammas: int, damped: bool
-) -> Any:
+def _minres_plan(X: Any, outputs: Outputs, n_folds: int, n_gammas: int, damped: bool) -> Any:
     return partial(
-        budget.minres_plan, n_rows=shape[0], n_folds=n_folds, n_gammas=n_gammas, n_outputs=outputs.q,
-        row_bytes=shape[1] * itemsize, workers=compute.workers(), damped=damped,
+        budget.minres_plan, n_rows=X.shape[0], n_folds=n_folds, n_gammas=n_gammas, n_outputs=outputs.q,
+        row_bytes=row_bytes(X), workers=compute.workers(), damped=damped,
     )  # fmt: skip
 
 
@@ -96,7 +95,7 @@ def iterative(problem: Problem, estimator: Any, checkpoint: Checkpoint | None = 
     sparse = getattr(problem.placed.at, "sparse", None) is not None  # then landmarks know little, and steps are cheap
     if estimator.preconditioner == "auto" and not sparse:
         n_gammas, damped = len(problem.gammas), problem.damping > 0
-        plan = _minres_plan(X.shape, X.dtype.itemsize, problem.outputs, problem.n_folds, n_gammas, damped)
+        plan = _minres_plan(X, problem.outputs, problem.n_folds, n_gammas, damped)
         bytes_ = limit(estimator.memory)
         sizes = range(min(MOST_PRECONDITIONER, n // 2), 0, -50)
         landmarks = next((m for m in sizes if plan(m).total <= bytes_), 0)

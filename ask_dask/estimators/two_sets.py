@@ -38,11 +38,6 @@ class Pairs:
         """Whether each point is source and target."""
         return self.X is self.Z
 
-    @property
-    def row_bytes(self) -> int:
-        """Of one point."""
-        return int(self.X.shape[1] * self.X.dtype.itemsize)
-
     def placed(self, rows: np.ndarray, columns: np.ndarray) -> Placed:
         """The kernel at landmarks; their points are one object where X and Z are and their numbers agree."""
         row_points = blocks.take_rows(self.X, rows)

@@ -38,6 +38,16 @@ class RawFile:
         """Whether byte ranges of it can be read on their own."""
         return self.compression is None and self.size is not None
 
+    def about(self, rows: int, fingerprint: str) -> dict[str, Any]:
+        """What a store keeps of it, once it was read."""
+        return {
+            "path": self.name,
+            "bytes": self.size,
+            "modified": self.modified,
+            "rows": rows,
+            "fingerprint": fingerprint,
+        }
+
     def pieces(self, piece_bytes: int) -> int:
         """The number of pieces, where byte ranges can be read."""
         return -(-(self.size or 0) // piece_bytes)
@@ -51,6 +61,11 @@ def mask(url: str) -> str:
     """
     url = re.sub(r"://[^/]*@", "://***@", url)
     return re.sub(r"\?.*", "?***", url) if "://" in url else url
+
+
+def unmark(text: bytes) -> bytes:
+    """The start of a file without the mark that some programs put before UTF-8."""
+    return text.removeprefix(b"\xef\xbb\xbf")
 
 
 def find(url: str) -> RawFile:

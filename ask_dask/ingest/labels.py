@@ -1,5 +1,6 @@
 """Files of labels: one column, a label for each item in order, or two, an item's id and its label."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,9 @@ ONE = Rule("give one id a line", delimiters="")
 
 LABELS = Rule("give one column, the labels in order, or two, id and label", (1, 2))
 PAIRS = Rule("give two columns, id and label", (2,))
+
+COUNTED = 1000
+"""Distinct labels that are counted; with more of them there are no classes to speak of."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,18 @@ def label_counts(values: np.ndarray) -> dict[str, int]:
     {'0': 1, '1': 2}
     """
     return {str(value): int(count) for value, count in zip(*np.unique(values, return_counts=True), strict=True)}
+
+
+def counted(counts: Counter[str] | None, values: np.ndarray) -> Counter[str] | None:
+    """Counts with those of more labels; None once the labels are too many to be classes, and from then on.
+
+    >>> counted(Counter({"0": 2}), np.array([1, 0]))
+    Counter({'0': 3, '1': 1})
+    """
+    if counts is None:
+        return None
+    counts = counts + Counter(label_counts(values))
+    return counts if len(counts) <= COUNTED else None
 
 
 def require_filled(cells: Cells) -> None:

@@ -101,7 +101,7 @@ class Reader:
         first = 1
         for piece in raw.stream_pieces(self.file, raw.PIECE_BYTES):
             self._digest.update(piece)
-            text, lines, blank = _data_lines(_unmark(piece) if first == 1 else piece, first, self.rule.comments)
+            text, lines, blank = _data_lines(raw.unmark(piece) if first == 1 else piece, first, self.rule.comments)
             self.blank = blank if self.blank is None else self.blank
             first += piece.count(b"\n")
             if len(lines):
@@ -124,13 +124,7 @@ class Reader:
 
     def about(self) -> dict[str, Any]:
         """What a store keeps of the file."""
-        return {
-            "path": self.file.name,
-            "bytes": self.file.size,
-            "modified": self.file.modified,
-            "rows": self.rows,
-            "fingerprint": self._digest.hexdigest(),
-        }
+        return self.file.about(self.rows, self._digest.hexdigest())
 
     def _cells(self, text: bytes, lines: np.ndarray, only: Sequence[int] | None) -> Cells:
         if not self.width:
@@ -201,10 +195,6 @@ class Reader:
             raise InputError(
                 f"{self.file.name}, line {lines[row]}: not valid UTF-8; save the file as UTF-8."
             ) from error
-
-
-def _unmark(text: bytes) -> bytes:
-    return text.removeprefix(b"\xef\xbb\xbf")
 
 
 def _columns(number: int) -> str:

@@ -12,7 +12,7 @@ from fsspec.core import url_to_fs
 from ask_dask import store
 from ask_dask.errors import InputError
 from ask_dask.ingest.cells import Cells, to_numbers
-from ask_dask.ingest.files import RawFile, find, mask, read_head
+from ask_dask.ingest.files import RawFile, find, mask, read_head, unmark
 from ask_dask.ingest.separated import Reader, Rule
 
 RULE = Rule("give each row as many cells as the header has names", delimiters="\t,;", comments=b"", quotes=True)
@@ -45,7 +45,7 @@ class TextSheet:
 
     def __init__(self, file: RawFile) -> None:
         self.file = file
-        lines = read_head(file).removeprefix(b"\xef\xbb\xbf").splitlines()
+        lines = unmark(read_head(file)).splitlines()
         header = next((line for line in lines if line.strip()), b"").decode("utf-8", "replace")
         self.names = tuple(RULE.split(header))
         self._reader = Reader(file, RULE)
@@ -85,13 +85,7 @@ class ParquetSheet:
 
     def about(self) -> dict[str, Any]:
         """What a store keeps of the file."""
-        return {
-            "path": self.file.name,
-            "bytes": self.file.size,
-            "modified": self.file.modified,
-            "rows": self._rows,
-            "fingerprint": self._fingerprint,
-        }
+        return self.file.about(self._rows, self._fingerprint)
 
     def _check_types(self, names: Sequence[str]) -> None:
         for name in names:

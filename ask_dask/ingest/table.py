@@ -12,12 +12,9 @@ import zarr
 from ask_dask import budget, compute, store
 from ask_dask.errors import InputError
 from ask_dask.ingest import files as raw
-from ask_dask.ingest.labels import label_counts
+from ask_dask.ingest.labels import counted
 from ask_dask.ingest.sheets import Sheet, open_sheet
 from ask_dask.ingest.values import LabelKind, features, label_kind, labels_as, weights
-
-COUNTED = 1000
-"""Distinct labels that are counted; with more of them there are no classes to speak of."""
 
 
 @dataclass(frozen=True)
@@ -207,8 +204,7 @@ def _write(arrays: dict[str, zarr.Array], pieces: Iterator[dict[str, np.ndarray]
             array[start:stop] = rows[name]
         parts += [store.fingerprint(*(rows[name] for name in arrays))]
         if counts is not None:
-            counts.update(label_counts(rows["y"]))
-            counts = counts if len(counts) <= COUNTED else None
+            counts = counted(counts, rows["y"])
         start = stop
     else:
         if start == X.shape[0]:

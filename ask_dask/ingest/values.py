@@ -67,6 +67,11 @@ class LabelKind:
         return np.dtype(("int64", "float64", f"<U{self.length}")[self.level])
 
 
+def are_whole(values: np.ndarray) -> np.ndarray:
+    """Whether each float64 is a whole number, and as one exact."""
+    return (values == np.round(values)) & (abs(values) < 2**53)
+
+
 def label_kind(cells: Cells, name: str, column: pa.Array) -> LabelKind:
     """What a column of labels holds.
 
@@ -80,8 +85,7 @@ def label_kind(cells: Cells, name: str, column: pa.Array) -> LabelKind:
     _refuse(cells, name, column, missing.to_numpy(zero_copy_only=False), f"no label; {_LABEL}")
     if pa.types.is_floating(column.type):
         _refuse(cells, name, column, np.isnan(values), f"no finite number; {_LABEL}")
-    whole = (values == np.round(values)) & (abs(values) < 2**53)
-    level = 2 if np.isnan(values).any() else 0 if whole.all() else 1
+    level = 2 if np.isnan(values).any() else 0 if are_whole(values).all() else 1
     return LabelKind(level, max(1, pc.max(pc.utf8_length(text)).as_py() or 0))
 
 

@@ -12,9 +12,11 @@ from ask_dask.steps.ingest import (
     Ingest,
     IngestGraph,
     IngestSamples,
+    IngestSvmlight,
     IngestTable,
     LogOptions,
     SampleOptions,
+    SvmlightOptions,
     TableOptions,
 )
 from ask_dask.steps.job import AnyStep, complaint, placed, read_job, run_job
@@ -28,6 +30,7 @@ __all__ = [
     "Ingest",
     "IngestGraph",
     "IngestSamples",
+    "IngestSvmlight",
     "IngestTable",
     "LogOptions",
     "Overwrite",
@@ -36,6 +39,7 @@ __all__ = [
     "SampleOptions",
     "Score",
     "Step",
+    "SvmlightOptions",
     "TableOptions",
     "complaint",
     "info",

@@ -17,6 +17,7 @@ from ask_dask.errors import InputError, StoreError
 from ask_dask.estimators import load
 from ask_dask.ingest import ingest, read_rejects
 from ask_dask.ingest.files import find
+from ask_dask.sparse import rows_of
 from ask_dask.steps.options import List, Overwrite, Step, Storing
 from ask_dask.steps.prediction import write_predictions
 from ask_dask.steps.rows import require_rows
@@ -151,7 +152,7 @@ def info(path: Path) -> dict[str, Any]:
     about = store.about(group)
     arrays = {
         name: {"shape": list(found.shape), "dtype": str(found.dtype), "chunks": list(found.chunks)}
-        for name, found in sorted(group.arrays())
+        for name, found in sorted([*group.arrays(), *_sparse_rows(group)])
     }
     hidden = ("cv_results", "held_out", "feature_names", "recipe")
     facts = {key: value for key, value in about.items() if key not in hidden}
@@ -160,12 +161,18 @@ def info(path: Path) -> dict[str, Any]:
     return {"path": str(path), "bytes": store.stored_bytes(path), "arrays": arrays} | facts
 
 
+def _sparse_rows(group: zarr.Group) -> list[tuple[str, Any]]:
+    """X, where it is sparse."""
+    return [("X", rows_of(group))] if isinstance(group.get("X"), zarr.Group) else []
+
+
 def provenance(path: Path, data: zarr.Group) -> dict[str, Any]:
     """What a model keeps of the dataset it was fitted on."""
     about = store.about(data)
     kept = (
         "fingerprint", "encoder_fingerprint", "format", "n_rows", "files", "label_counts", "rejected", "n_nodes",
         "n_edges", "duplicate_edges", "self_loops", "weighted", "n_items", "mean_divergence", "mean_standard_error",
+        "zero_based",
     )  # fmt: skip
     found = {key: about[key] for key in kept if key in about}
     if "rejected" in found:
@@ -175,13 +182,14 @@ def provenance(path: Path, data: zarr.Group) -> dict[str, Any]:
 
 def _check_features(model_path: Path, model: zarr.Group, data_path: str, data: zarr.Group) -> None:
     """Refuse rows whose features are not those of the model's training rows."""
-    expected = store.about(model).get("data", {}).get("encoder_fingerprint")
+    expected, wanted = store.about(model).get("data", {}).get("encoder_fingerprint"), store.about(model)["n_features"]
     found = store.about(data).get("encoder_fingerprint")
     if expected != found:
         advice = {
             "graph": "it is another graph, or its nodes are numbered otherwise: ingest it from the same edges",
             "samples": "it holds other items: ingest it from the same samples",
             "table": "it has other columns: ingest it with the features of the training table",
+            "svmlight": f"it has other columns: ingest it with --columns {wanted} {_base(model)}",
         }
         otherwise = f"ingest it with --encoder {model_path}, or give predict the raw files"
         made_of, given = store.about(model).get("data", {}).get("format"), store.about(data).get("format")
@@ -189,11 +197,16 @@ def _check_features(model_path: Path, model: zarr.Group, data_path: str, data: z
         if made_of in advice and given != made_of:
             said = f"the model is of the format {made_of}, and this is {given}: ingest it as the training data was"
         raise InputError(f"{data_path} was not made as the data of {model_path}: {said}.")
-    width, wanted = store.array(data, "X").shape[1], store.about(model)["n_features"]
+    width = rows_of(data).shape[1]
     if width != wanted:
         raise InputError(
             f"{data_path} has {width} features and {model_path} was fitted on {wanted}: give its own kind."
         )
+
+
+def _base(model: zarr.Group) -> str:
+    """The option with which indices start where those of the model's training rows do."""
+    return "--zero-based" if store.about(model).get("data", {}).get("zero_based") else "--one-based"
 
 
 def _input_fingerprint(path: str) -> Any:

@@ -14,6 +14,7 @@ from ask_dask import blocks, compute, store
 from ask_dask.errors import InputError
 from ask_dask.estimators import KSVD
 from ask_dask.kernels import Symmetrised
+from ask_dask.sparse import rows_of
 from ask_dask.steps.each import info, provenance
 from ask_dask.steps.kernel import OF_NUMBERS, KernelOptions
 from ask_dask.steps.options import List, Seed
@@ -80,7 +81,7 @@ class Embed(KernelOptions):
         with store.create(self.to, "embedding", self.overwrite) as group:  # first, so a place is refused at once
             model = self._estimator(data)
             require_rows(model.kernel, data)
-            X = store.array(data, "X")
+            X = rows_of(data)
             with compute.measured(steps, "singular vectors"):
                 model.fit(X) if self.columns else model.fit(X, Z=X)
             with compute.measured(steps, "write"):

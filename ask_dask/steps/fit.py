@@ -12,6 +12,7 @@ from ask_dask import store
 from ask_dask.encode import Encoder
 from ask_dask.errors import InputError
 from ask_dask.estimators import AsKLSClassifier, AsKLSRegressor, model_store
+from ask_dask.sparse import rows_of
 from ask_dask.steps.each import info, provenance
 from ask_dask.steps.kernel import KernelOptions
 from ask_dask.steps.options import List, Seed
@@ -102,7 +103,7 @@ class Fit(KernelOptions):
             model = self._estimator(data)
             require_rows(model.kernel, data)
             weight = store.array(data, "weight") if "weight" in data else None
-            model.fit(store.array(data, "X"), store.array(data, "y"), weight)
+            model.fit(rows_of(data), store.array(data, "y"), weight)
             self._write(model, data, group)
         return info(self.to) | {"steps": model.steps_}
 

@@ -8,7 +8,7 @@ from pydantic import Field
 from ask_dask import store
 from ask_dask.encode import Encoder
 from ask_dask.errors import InputError
-from ask_dask.ingest import ingest, ingest_graph, ingest_samples, ingest_table
+from ask_dask.ingest import ingest, ingest_graph, ingest_samples, ingest_svmlight, ingest_table
 from ask_dask.steps.each import file_facts, info
 from ask_dask.steps.options import Encoding, List, Placing, Seed, Storing
 
@@ -122,6 +122,37 @@ class IngestTable(TableOptions, _Ingesting):
         return info(self.to)
 
 
+class SvmlightOptions(Placing):
+    """How the pairs of sparse rows are read."""
+
+    zero_based: Annotated[
+        bool | None,
+        Parameter(negative="--one-based"),
+        Field(description="The index of the first column; default: 0 where any index is 0, else 1."),
+    ] = None
+    columns: Annotated[
+        int | None, Field(ge=1, description="How many columns there are; default: as the largest index needs.")
+    ] = None
+    dtype: Annotated[Literal["float64", "float32"], Field(description="Type of the values.")] = "float64"
+
+
+class IngestSvmlight(SvmlightOptions, _Ingesting):
+    """Sparse rows of index:value pairs -> a dataset store."""
+
+    format: Literal["svmlight"] = "svmlight"
+
+    def run(self) -> dict[str, Any]:
+        ingest_svmlight(
+            self.files,
+            self.to,
+            columns=self.columns,
+            zero_based=self.zero_based,
+            dtype=self.dtype,
+            **self._common(),
+        )
+        return info(self.to)
+
+
 class SampleOptions(Placing):
     """How samples become distributions, and these divergences."""
 
@@ -149,5 +180,7 @@ class IngestSamples(SampleOptions, _Ingesting):
         return info(self.to)
 
 
-AnyIngest = Annotated[Ingest | IngestGraph | IngestTable | IngestSamples, Field(discriminator="format")]
+AnyIngest = Annotated[
+    Ingest | IngestGraph | IngestTable | IngestSvmlight | IngestSamples, Field(discriminator="format")
+]
 """The step of any format."""

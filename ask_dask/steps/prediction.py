@@ -9,6 +9,7 @@ import zarr
 
 from ask_dask import blocks, budget, compute, store
 from ask_dask.estimators.base import AsKLS
+from ask_dask.sparse import SparseRows, read, row_bytes, rows_of
 from ask_dask.steps.kernel import OF_NUMBERS
 
 
@@ -23,13 +24,13 @@ def write_predictions(model: AsKLS, data: zarr.Group, group: zarr.Group, memory:
     BudgetError
         Prediction takes more than `memory` bytes; names the number of workers that fits.
     """
-    X = store.array(data, "X")
+    X = rows_of(data)
     n, q = X.shape[0], model.n_outputs_
     n_classes = 0 if model.task_ == "regression" else len(model.classes_)
     plan = partial(
         budget.predict_plan,
         shard=min(n, (X.shards or X.chunks)[0]),
-        row_bytes=X.shape[1] * X.dtype.itemsize,
+        row_bytes=row_bytes(X),
         n_landmarks=model.placed_.row_points.shape[0],
         n_outputs=q,
         n_classes=n_classes,
@@ -53,9 +54,9 @@ def write_predictions(model: AsKLS, data: zarr.Group, group: zarr.Group, memory:
     return store.fingerprint(*compute.run([task(shared, X, start, stop) for start, stop in bounds], "predict"))
 
 
-def _predict_shard(shared: tuple[Any, ...], X: zarr.Array, start: int, stop: int) -> str:
+def _predict_shard(shared: tuple[Any, ...], X: zarr.Array | SparseRows, start: int, stop: int) -> str:
     model, out, copied, ids = shared
-    block = store.read(X, start, stop)
+    block = read(X, start, stop)
     blocks.require_finite(block, start)
     f = model.block_discriminants(block)
     q = f.shape[1] // 2

@@ -4,12 +4,15 @@ from dataclasses import dataclass
 
 import dask
 import numpy as np
+import scipy.sparse as sp
 import zarr
 
 from ask_dask import blocks, compute, store
 from ask_dask.errors import InputError
 from ask_dask.kernels import ConditionalProbability, Kernel, KLDivergence
+from ask_dask.kernels.base import Block
 from ask_dask.kernels.divergence import SMALLEST_VARIANCE
+from ask_dask.sparse import rows_of
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ def require_rows(kernel: Kernel | None, data: zarr.Group) -> None:
     Weights below 0 or a row of zeros, of distributions; counts below 0; variances that are not above 0. Kernels refuse
     these too, but know only the rows of a block.
     """
-    X = store.array(data, "X")
+    X = rows_of(data)
     rule = _rule(kernel, X.shape[1])
     if rule is None:
         return
@@ -56,13 +59,20 @@ def _rule(kernel: Kernel | None, n_columns: int) -> _Rule | None:
     return _Rule("means, then as many variances above 0", (n_columns + 1) // 2, SMALLEST_VARIANCE)
 
 
-def _first_wrong(block: np.ndarray, start: int, rule: _Rule) -> tuple[int, int | None, float] | None:
+def _first_wrong(block: Block, start: int, rule: _Rule) -> tuple[int, int | None, float] | None:
     """Row, column and value of the first one; no column where the row holds only zeros."""
-    below = block[:, rule.first :] < rule.least
-    empty = np.asarray(~block.any(1)) if rule.filled else np.full(len(block), False)
-    rows = np.flatnonzero(below.any(1) | empty)
+    below = _along_rows(block[:, rule.first :].min(axis=1)) < rule.least
+    empty = _along_rows(abs(block).max(axis=1)) == 0 if rule.filled else np.full(len(below), False)
+    rows = np.flatnonzero(below | empty)
     if not len(rows):
         return None
     row = int(rows[0])
-    column = None if empty[row] else rule.first + int(below[row].argmax())
-    return start + row, column, 0.0 if column is None else float(block[row, column])
+    if empty[row]:
+        return start + row, None, 0.0
+    column = rule.first + int(np.argmax(_along_rows(block[[row]])[rule.first :] < rule.least))
+    return start + row, column, float(block[row, column])
+
+
+def _along_rows(values: Block) -> np.ndarray:
+    """One number a row, or the numbers of one row, as (n,)."""
+    return np.ravel(values.toarray() if sp.issparse(values) else values)
