@@ -139,7 +139,7 @@ def table(*files: str, options: Annotated[steps.TableOptions, Parameter(name="*"
 def svmlight(*files: str, options: Annotated[steps.SvmlightOptions, Parameter(name="*")], run: Run = Run()) -> None:
     """Sparse rows as SVMLight and LIBSVM write them: a line is a label and index:value pairs, indices ascending.
 
-    qid:number is ignored, and so is what follows a #. The rows stay sparse, in the store and when they are used.
+    qid:number is ignored, and so is what follows a #. The rows stay sparse in the store; fit and predict read them so.
 
     Parameters
     ----------

@@ -135,12 +135,23 @@ def read(X: zarr.Array | SparseRows, start: int, stop: int) -> np.ndarray | sp.c
 class Growing:
     """A one-dimensional array of a store that is appended to, written in whole shards as they fill.
 
+    Memory does not grow with its length: at most a shard is held between two calls.
+
     Attributes
     ----------
     length : int
         Of what was added.
     fingerprints : list of str
         Of its shards, so independent of how it was added; complete once closed.
+
+    Examples
+    --------
+    >>> (ends,) = growing(zarr.group(), ends=np.int64)
+    >>> ends.add(np.array([1, 2]))
+    >>> ends.add(np.array([3]))
+    >>> ends.close()
+    >>> ends.array[:]
+    array([1, 2, 3])
     """
 
     def __init__(self, array: zarr.Array) -> None:

@@ -84,7 +84,7 @@ VALUES = st.floats(-1e9, 1e9, allow_subnormal=False)
 ROW = st.tuples(st.integers(-3, 3) | VALUES, st.dictionaries(st.integers(0, 10**6), VALUES, max_size=6))
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(ROW, min_size=1, max_size=12), st.sampled_from([1, 40, 1 << 20]), st.booleans())
 def test_any_rows_in_any_pieces(made, tmp_path, rows, piece, zero_based):
     shift = 1 - zero_based
@@ -126,9 +126,9 @@ def test_real_labels_and_float32(made):
 
 
 def test_an_index_0_that_comes_late(made, cut_small, tmp_path):
-    X, y = rows_and_labels(9000)
+    X, y = rows_and_labels(5000)
     last = sp.csr_matrix(([1.0], ([0], [0])), (1, 39))
-    X = sp.vstack([sp.hstack([sp.csr_matrix((9000, 1)), X[:, 2:]]), last], format="csr")
+    X = sp.vstack([sp.hstack([sp.csr_matrix((5000, 1)), X[:, 2:]]), last], format="csr")
     group = made(text_of(X, np.r_[y, 1], tmp_path / "d", zero_based=True))
     same(SparseRows(group["X"])[:], X)
     first = made(text_of(X[::-1], np.r_[y, 1][::-1], tmp_path / "d", zero_based=True), to="t.zarr")
@@ -138,7 +138,7 @@ def test_an_index_0_that_comes_late(made, cut_small, tmp_path):
 
 
 def test_pieces_and_shards_change_nothing(made, monkeypatch, request, tmp_path):
-    X, y = rows_and_labels(9000)
+    X, y = rows_and_labels(5000)
     text = text_of(X, y, tmp_path / "d")
     whole = made(text, to="w.zarr")
     monkeypatch.setattr(raw, "PIECE_BYTES", 7000)
@@ -149,15 +149,15 @@ def test_pieces_and_shards_change_nothing(made, monkeypatch, request, tmp_path):
     rows = SparseRows(parted["X"])
     same(rows[:], X)
     assert (parted["y"][:] == y).all()
-    picked = np.random.default_rng(0).integers(-9000, 9000, 500)
-    for part in (slice(2040, 2060), slice(-5, None), slice(7, 3), slice(1, 9000, 1000), picked, [3000], []):
+    picked = np.random.default_rng(0).integers(-5000, 5000, 60)
+    for part in (slice(2040, 2060), slice(-5, None), slice(7, 3), slice(1, 5000, 1000), picked, [3000], []):
         same(rows[part], X[part])
         same(SparseRows(whole["X"])[part], X[part])
-    assert len(blocks.shards(rows)) == 5
+    assert len(blocks.shards(rows)) == 3
 
 
 def test_memory_does_not_grow_with_the_rows(made, cut_small, monkeypatch, tmp_path):
-    """What is parsed, held and written at a time is the same for ten times the rows."""
+    """What is parsed, held and written at a time is the same for five times the rows."""
     largest = {}
 
     def watch(owner, name, size):
@@ -174,7 +174,7 @@ def test_memory_does_not_grow_with_the_rows(made, cut_small, monkeypatch, tmp_pa
     watch(sparse.Growing, "add", lambda growing, values: sum(map(len, growing._held)))
     text = text_of(*rows_and_labels(3000, 20), tmp_path / "d")
     seen = []
-    for copies in (1, 10):
+    for copies in (1, 5):
         largest.clear()
         made(text * copies)
         seen.append(dict(largest))
@@ -289,20 +289,27 @@ def test_wrong_lines_are_refused_in_one_sentence_and_leave_nothing(
     made, tmp_path, monkeypatch, texts, options, message
 ):
     monkeypatch.setattr(store.time, "sleep", lambda seconds: None)  # nothing is interrupted here
-    for piece in (8, 32 << 20):
-        monkeypatch.setattr(raw, "PIECE_BYTES", piece)
-        with pytest.raises(InputError, match=message) as caught:
-            made(texts, **options)
-        assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
+    with pytest.raises(InputError, match=message) as caught:
+        made(texts, **options)
+    assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
     assert not list(tmp_path.glob("*.zarr")) and not list(tmp_path.glob(".*"))
 
 
-def test_the_one_wrong_line_of_many(made, tmp_path):
-    lines = text_of(*rows_and_labels(3000), tmp_path / "d").splitlines()
-    lines[1234] += " 7:1"
-    lines[2345] = "x"
-    with pytest.raises(InputError, match=r"line 1235: index 7 comes after"):
+@pytest.mark.parametrize("piece", [500, 32 << 20])
+def test_the_one_wrong_line_of_many(made, tmp_path, monkeypatch, piece):
+    monkeypatch.setattr(raw, "PIECE_BYTES", piece)
+    lines = text_of(*rows_and_labels(300), tmp_path / "d").splitlines()
+    lines[123] += " 7:1"
+    lines[234] = "x"
+    with pytest.raises(InputError, match=r"line 124: index 7 comes after"):
         made("\n".join(lines))
+
+
+def test_long_lines(made, monkeypatch):
+    long = " ".join(f"{j}:1" for j in range(1, 200_001))
+    monkeypatch.setattr(raw, "PIECE_BYTES", 20_000)
+    X = SparseRows(made(f"1 1:1\n0 {long}\n1 2:1\n")["X"])
+    assert np.diff(X[:].indptr).tolist() == [1, 200_000, 1]
 
 
 def test_columns_without_values(made):

@@ -134,8 +134,8 @@ def read_piece(file: RawFile, piece: int, piece_bytes: int) -> bytes:
     return text[first : _line_end(file, text, stop - 1 - start, start, size)]
 
 
-def stream_pieces(file: RawFile, piece_bytes: int) -> Iterator[bytes]:
-    """The pieces of a file, in order, from one pass over it.
+def stream_pieces(file: RawFile, piece_bytes: int, line_bytes: int | None = None) -> Iterator[bytes]:
+    """The pieces of a file, in order, from one pass over it; `line_bytes` where lines may be longer than usual.
 
     Raises
     ------
@@ -148,8 +148,8 @@ def stream_pieces(file: RawFile, piece_bytes: int) -> Iterator[bytes]:
             piece += 1
             last = piece * piece_bytes - 1 - base  # the line that holds this byte is the piece's last
             while not ended and held.find(b"\n", max(last, 0)) < 0:
-                if len(held) > last + LINE_BYTES:
-                    _line_end(file, held, last, base)
+                if len(held) > last + (line_bytes or LINE_BYTES):
+                    _line_end(file, held, last, base, line_bytes=line_bytes)
                 more = _read(file, stream, max(last - len(held), LINE_BYTES), lines + held.count(b"\n"))
                 held, ended = held + more, not more
             cut = _line_end(file, held, last, base, base + len(held)) if last >= 0 else 0
@@ -158,13 +158,15 @@ def stream_pieces(file: RawFile, piece_bytes: int) -> Iterator[bytes]:
             held, base = held[cut:], base + cut
 
 
-def _line_end(file: RawFile, text: bytes, start: int, base: int, size: int | None = None) -> int:
+def _line_end(
+    file: RawFile, text: bytes, start: int, base: int, size: int | None = None, line_bytes: int | None = None
+) -> int:
     """Where the line that holds text[start] ends (`base`, `size`: the text's place in the file, the file's length)."""
     found = text.find(b"\n", start)
     if found < 0 and base + len(text) != size:
+        longest = (line_bytes or LINE_BYTES) >> 20
         raise InputError(
-            f"{file.name} has no line end in {LINE_BYTES >> 20} MiB after byte {base + start}: give text with one row "
-            "per line."
+            f"{file.name} has no line end in {longest} MiB after byte {base + start}: give text with one row per line."
         )
     return found + 1 if found >= 0 else len(text)
 

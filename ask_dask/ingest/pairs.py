@@ -16,6 +16,9 @@ from sklearn.datasets import load_svmlight_file
 from ask_dask.errors import InputError
 from ask_dask.ingest import files as raw
 
+LINE_BYTES = 32 << 20
+"""The longest line that is looked for: a row may have a value in each of a million columns."""
+
 LARGEST = 2**31 - 1
 """The largest index that is read."""
 
@@ -55,7 +58,7 @@ class PairReader:
             The file cannot be read, or a line is not what it must be: names the line.
         """
         line = 1
-        for piece in raw.stream_pieces(self.file, raw.PIECE_BYTES):
+        for piece in raw.stream_pieces(self.file, raw.PIECE_BYTES, LINE_BYTES):
             self._digest.update(piece)
             text = raw.unmark(piece) if line == 1 else piece
             try:

@@ -128,7 +128,7 @@ class SvmlightOptions(Placing):
     zero_based: Annotated[
         bool | None,
         Parameter(negative="--one-based"),
-        Field(description="The index of the first column; default: 0 where any index is 0, else 1."),
+        Field(description="Whether the first column has index 0 or 1; default: 0 where any index is 0, else 1."),
     ] = None
     columns: Annotated[
         int | None, Field(ge=1, description="How many columns there are; default: as the largest index needs.")
