@@ -320,7 +320,7 @@ def spoilt(value):
     (lambda: ExpNegative(Precomputed(K), scale=0), NUMBERS, "scale is 0 and must be"),
     (lambda: Symmetrised(Precomputed(K), "sum"), NUMBERS, "how='sum' must be one of"),
 ])  # fmt: skip
-@pytest.mark.parametrize("solver", [{"n_landmarks": 50}, {}, {"solver": "minres"}])
+@pytest.mark.parametrize("solver", [{"n_landmarks": 50, "random_state": 0}, {}, {"solver": "minres"}])
 def test_bad_input_is_one_sentence(make, numbers, message, solver):
     with pytest.raises(InputError, match=message) as caught:
         AsKLSClassifier(make(), **EXACT | solver).fit(numbers, LABELS[: len(numbers)])
