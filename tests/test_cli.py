@@ -269,7 +269,10 @@ INGEST = '[[step]]\ndo = "ingest"\nfiles = "new.txt"\nto = "x.zarr"\n'
         (STEP + '[[step]]\ndo = "fly"', "step 2 (fly): do: is one of ingest, fit, embed, predict, score, report"),
         ('[[step]]\nto = "a"', "step 1 (no do): do is missing"),
         (INGEST, "step 1 (ingest): format is missing"),
-        (INGEST + 'format = "csv"', "(ingest): format: is one of criteo, avazu, graph, table, svmlight, samples (given 'csv')"),
+        (
+            INGEST + 'format = "csv"',
+            "(ingest): format: is one of criteo, avazu, graph, table, svmlight, samples (given 'csv')",
+        ),
         (INGEST + 'format = "graph"\nbuckets = 9', "step 1 (ingest): buckets: there is no such option here"),
         (INGEST + 'format = "criteo"\nlabels = "l"', "step 1 (ingest): labels: there is no such option here"),
         (INGEST + 'format = "samples"\ndraws = "x"', "step 1 (ingest): draws: input should be a valid integer"),
