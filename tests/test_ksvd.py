@@ -238,6 +238,17 @@ def test_a_sketch_does_not_depend_on_how_the_matrix_is_cut(tmp_path):
     np.testing.assert_allclose(gram @ gram.T, np.eye(50), atol=0.6)
 
 
+def test_a_fit_forgets_the_one_before():
+    model = KSVD(RBF(4.0), 3, compat="pca").fit(A)
+    fresh = KSVD(RBF(4.0), 3, compat="pca").fit(X, Z=Z)
+    np.testing.assert_allclose(model.fit(X, Z=Z).transform(X), fresh.transform(X))
+
+
+def test_iterations_that_do_not_suffice_are_told():
+    with pytest.warns(ConvergenceWarning, match="After 2 iterations the residual is"):
+        KSVD(KERNEL, 3, solver="iterated", max_iter=2, random_state=0).fit(X, Z=Z)
+
+
 def test_node_numbers_with_a_graph():
     graph = DirectedGraph(RNG.integers(0, 60, size=(300, 2)))
     numbers = np.arange(60)

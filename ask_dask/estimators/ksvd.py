@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from ask_dask import blocks, budget, compute, nystrom
 from ask_dask.errors import BudgetError, InputError
 from ask_dask.estimators import leading, two_sets
-from ask_dask.estimators.compat import compatible
-from ask_dask.estimators.inputs import check_rows, check_seed, default_kernel
+from ask_dask.estimators.compat import Compatibility, compatible
+from ask_dask.estimators.inputs import check_rows, check_seed
 from ask_dask.estimators.plan import limit
 from ask_dask.estimators.problem import Placed
 from ask_dask.estimators.two_sets import Pairs
@@ -156,7 +156,7 @@ class KSVD(TransformerMixin, BaseEstimator):
         self._check()
         self.seed_ = check_seed(self.random_state)
         X, Z = self._sets(X, Z)
-        pairs = Pairs(self.kernel or default_kernel(blocks.take_rows(X, np.arange(min(1000, X.shape[0])))), X, Z)
+        pairs = Pairs.of(self.kernel, X, Z, self.seed_)
         if self.n_landmarks is None:
             self._fit_exact(pairs)
         else:
@@ -180,6 +180,7 @@ class KSVD(TransformerMixin, BaseEstimator):
     def _sets(self, X: Any, Z: Any) -> tuple[Any, Any]:
         """Sources and targets; one object where they are the same."""
         same, X = Z is X, check_rows(self, X, reset=True)
+        self._compat: Compatibility | None = None  # that of an earlier fit is no longer true
         if Z is not None:
             return X, X if same else check_rows(self, Z)
         if getattr(self.kernel, "shape", None):
@@ -190,6 +191,9 @@ class KSVD(TransformerMixin, BaseEstimator):
     def _fit_exact(self, pairs: Pairs) -> None:
         placed = pairs.placed(np.arange(pairs.n), np.arange(pairs.m))
         found = leading.of(placed, self, limit(self.memory))
+        if found.residuals and found.residuals[-1] > (self.tol or leading.TOL):
+            warnings.warn(f"After {self.max_iter} iterations the residual is {found.residuals[-1]:.2g}: raise max_iter "
+                          "or tol, or use solver='arpack'.", ConvergenceWarning, stacklevel=3)  # fmt: skip
         kept = found.values > nystrom.resolution(np.float64) * found.values.max(initial=0)
         U, s, V = found.U[:, kept], found.values[kept], found.V[:, kept]
         self.residuals_: list[float] = found.residuals

@@ -8,6 +8,9 @@ from ask_dask.solve import singular
 from ask_dask.solve.singular import Leading
 from ask_dask.solve.tiles import Tiles
 
+TOL = 1e-8
+"""Residual to reach where none is given."""
+
 MOST_DENSE = 5000
 """Points of a side up to which "auto" decomposes the whole matrix."""
 
@@ -16,7 +19,7 @@ def of(placed: Placed, model: Any, bytes_: int) -> Leading:
     """The leading singular vectors of the kernel at all its points, as the parameters of the estimator ask for them."""
     tiles = Tiles(placed.at, placed.row_points.shape[0], placed.column_points.shape[0])
     n, m = tiles.shape
-    solver, tol = model.solver, model.tol or 1e-8
+    solver, tol = model.solver, model.tol or TOL
     if solver == "auto":
         few = max(n, m) <= MOST_DENSE and budget.svd_plan(n, m).total <= bytes_
         solver = "dense" if few else "iterated" if tiles.sparse is None else "arpack"

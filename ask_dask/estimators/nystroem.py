@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ask_dask import blocks, nystrom
 from ask_dask.estimators import two_sets
-from ask_dask.estimators.inputs import check_rows, check_seed, default_kernel
+from ask_dask.estimators.inputs import check_rows, check_seed
 from ask_dask.estimators.two_sets import Pairs
 from ask_dask.kernels import Kernel
 
@@ -74,7 +74,7 @@ class AsymmetricNystroem(TransformerMixin, BaseEstimator):
         self.seed_ = check_seed(self.random_state)
         same, X = Z is None or Z is X, check_rows(self, X, reset=True)
         Z = X if same else check_rows(self, Z)
-        pairs = Pairs(self.kernel or default_kernel(blocks.take_rows(X, np.arange(min(1000, X.shape[0])))), X, Z)
+        pairs = Pairs.of(self.kernel, X, Z, self.seed_)
         n, m = two_sets.counts(self.n_landmarks, self.landmarks, pairs)
         chosen = two_sets.choose(self.landmarks, pairs, (n, m), self.n_probes, self.oversampling, self.seed_)
         placed = pairs.placed(chosen.rows, chosen.columns)

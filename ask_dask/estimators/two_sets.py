@@ -8,7 +8,7 @@ import numpy as np
 
 from ask_dask import blocks, landmarks, moments
 from ask_dask.errors import InputError
-from ask_dask.estimators.inputs import check_rows
+from ask_dask.estimators.inputs import check_rows, default_kernel
 from ask_dask.estimators.problem import TYPICAL_ROWS, Placed
 from ask_dask.kernels.base import Block, Kernel
 from ask_dask.moments import Rows
@@ -22,6 +22,14 @@ class Pairs:
     kernel: Kernel
     X: Any
     Z: Any
+
+    @classmethod
+    def of(cls, kernel: Kernel | None, X: Any, Z: Any, seed: int) -> "Pairs":
+        """With a kernel from a sample of X where none is given."""
+        if kernel is None:
+            sample = landmarks.uniform(X.shape[0], min(1000, X.shape[0]), seed)
+            kernel = default_kernel(blocks.take_rows(X, sample))
+        return cls(kernel, X, Z)
 
     @property
     def n(self) -> int:
