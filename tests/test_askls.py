@@ -13,12 +13,13 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, make_moons
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.neighbors import kneighbors_graph
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ask_dask
-from ask_dask import AsKLSClassifier, AsKLSRegressor, blocks, moments, nystrom, store
+from ask_dask import AsKLSClassifier, AsKLSRegressor, blocks, landmarks, moments, nystrom, store
 from ask_dask.errors import BudgetError, InputError, ResonanceWarning, StoreError
-from ask_dask.kernels import RBF, SNE, Linear, StudentT
+from ask_dask.kernels import RBF, SNE, DirectedGraph, Linear, StudentT
 from ask_dask.solve import LandmarkSystem
 
 X, y = make_moons(400, noise=0.25, random_state=0)
@@ -177,6 +178,18 @@ def test_stratified_landmarks_and_samples_of_scored_rows():
     model = AsKLSClassifier(**SMALL | {"landmarks": "stratified", "max_scored_rows": 200}).fit(X, rare)
     assert rare[model.row_landmarks_].sum() == round(model.n_landmarks_ / 20)
     assert model.held_out_["n"] == 200
+
+
+@pytest.mark.parametrize("how", [*landmarks.HOWS, "stratified"])
+def test_landmarks_are_chosen_in_every_way(how):
+    graph = how == "coverage"
+    kernel, rows = (DirectedGraph(kneighbors_graph(X, 5)), np.arange(400)) if graph else (SNE(0.7), X)
+    model = AsKLSClassifier(**SMALL | {"kernel": kernel, "landmarks": how, "damping": 0.1}).fit(rows, y)
+    for side in (model.row_landmarks_, model.column_landmarks_):
+        assert len(set(side)) == model.n_landmarks_
+    apart = how in ("leverage", "cross", "greedy")
+    assert np.array_equal(model.row_landmarks_, model.column_landmarks_) == (not apart)
+    assert model.held_out_["auroc"] > 0.9
 
 
 def test_it_searches_and_clones():

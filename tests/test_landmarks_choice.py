@@ -23,6 +23,7 @@ from ask_dask.kernels import (
 from ask_dask.landmarks.entries import Entries
 
 BY_KERNEL = ("leverage", "cross", "greedy")
+OF_POINTS = tuple(how for how in landmarks.HOWS if how != "coverage")
 X = np.random.default_rng(0).normal(size=(150, 3))
 Z = np.random.default_rng(1).normal(size=(120, 3))
 
@@ -54,7 +55,7 @@ def low_rank(n, m, rank, seed):
 
 @settings(max_examples=15, deadline=None)
 @given(
-    how=st.sampled_from(landmarks.HOWS),
+    how=st.sampled_from(OF_POINTS),
     n=st.integers(1, 40),
     m=st.integers(1, 40),
     seed=st.integers(0, 2**31),
@@ -69,13 +70,13 @@ def test_landmarks_are_distinct_in_range_and_seeded(how, n, m, seed, n_candidate
         np.testing.assert_array_equal(side, repeated)
 
 
-@pytest.mark.parametrize("how", landmarks.HOWS)
+@pytest.mark.parametrize("how", OF_POINTS)
 def test_the_seed_matters(how):
     chosen = [set(landmarks.choose(how, X, Z, SNE(1.0), 20, seed, n_candidates=60)[0]) for seed in (0, 1)]
     assert chosen[0] != chosen[1]
 
 
-@pytest.mark.parametrize("how", landmarks.HOWS)
+@pytest.mark.parametrize("how", OF_POINTS)
 def test_every_kind_of_input_gives_the_same(how):
     def picked(X, Z, take=blocks.take_rows):
         return landmarks.choose(how, X, Z, SNE(1.0), (12, 9), 3, n_candidates=80, take=take)
@@ -259,3 +260,42 @@ def test_bad_input_is_one_clear_sentence(how, change, said):
     arguments = {"how": how, "X": X, "Z": Z, "kernel": SNE(1.0), "n_landmarks": 10, "random_state": 0} | change
     with pytest.raises(InputError, match=said):
         landmarks.choose(**arguments)
+
+
+@settings(max_examples=30, deadline=None)
+@given(n=st.integers(2, 30), density=st.floats(0.02, 0.3), count=st.integers(1, 8), seed=st.integers(0, 10**6))
+def test_coverage_is_near_the_best_and_nested(n, density, count, seed):
+    A = sp.random(n, n, density, "csr", rng=np.random.default_rng(seed))
+    kernel, nodes, count = DirectedGraph(A, self_loops=False), np.arange(n)[:, None], min(count, n)
+    order = landmarks.choose("coverage", nodes, nodes, kernel, count, 0)[0]
+    np.testing.assert_array_equal(landmarks.choose("coverage", nodes, nodes, kernel, n, 1)[1][:count], order)
+    linked = (A + A.T).toarray() > 0
+
+    def worth(chosen):
+        return ((1 - landmarks.DISCOUNT ** linked[:, chosen].sum(1)) / (1 - landmarks.DISCOUNT)).sum()
+
+    others = [np.random.default_rng(k).choice(n, count, replace=False) for k in range(20)]
+    others.append(np.argsort(-linked.sum(0))[:count])
+    assert worth(order) >= (1 - 1 / np.e) * max(map(worth, others)) - 1e-9
+
+
+def test_coverage_counts_points_that_are_no_candidates():
+    """Node 4 has few neighbours among the candidates 3, 4 and 5, most among the others."""
+    kernel = DirectedGraph(np.array([[4, 0], [4, 1], [2, 4], [3, 5]]))
+    nodes = np.array([[3], [4], [5]])
+    rows, columns = landmarks.choose("coverage", nodes, nodes, kernel, 1, 0)
+    assert rows.tolist() == columns.tolist() == [1]
+
+
+def test_coverage_of_two_sets_covers_columns_by_rows_and_rows_by_columns():
+    K = sp.csr_matrix(np.array([[1.0, 1, 1, 0], [0, 0, 0, 1], [0, 0, 1, 0]]))
+    rows, columns = landmarks.choose(
+        "coverage", np.arange(3)[:, None], np.arange(4)[:, None], Precomputed(K), (2, 1), 0
+    )
+    assert rows.tolist() == [0, 1] and columns.tolist() == [2]
+
+
+@pytest.mark.parametrize("kernel", [SNE(1.0), Precomputed(np.eye(150))])
+def test_coverage_of_a_dense_kernel_is_refused(kernel):
+    with pytest.raises(InputError, match="sparse kernel matrix over numbered points, such as a graph: use another"):
+        landmarks.choose("coverage", np.arange(150)[:, None], np.arange(150)[:, None], kernel, 3, 0)

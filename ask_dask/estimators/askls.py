@@ -60,8 +60,10 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
         0 is the paper's saddle point; from 1 on the primal is convex and no resonance exists. On landmarks only.
     damping : float, default 0
         Tikhonov regularisation of the saddle point's linear system.
-    landmarks : {"uniform", "stratified"} or (N,) int array or pair of them, default "uniform"
-        How landmarks are chosen, or their row numbers; a pair gives row landmarks I and column landmarks J.
+    landmarks : str, (n,) int array or pair of them, default "uniform"
+        How landmarks are chosen: "uniform", "stratified" by class, "kmeans", "leverage", "cross", "greedy" or, of a
+        graph, "coverage" (`landmarks.choose`). Or their row numbers; a pair gives row landmarks I and column landmarks
+        J.
     max_scored_rows : int, default 1_000_000
         Held-out scores and stacking use at most so many rows, drawn uniformly.
     tol, max_iter : float, int, default 1e-8, 1000

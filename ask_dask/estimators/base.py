@@ -109,7 +109,7 @@ class AsKLS(BaseEstimator):
         folds, n_folds = check_folds(self.cv, X.shape[0], outputs.codes, self.seed_)
         weights = check_weights(sample_weight, self._class_weights(y), X.shape[0])
         rows, columns, counts = choose_landmarks(
-            self.landmarks, self.n_landmarks, X.shape[0], outputs.codes, self.seed_
+            self.landmarks, self.n_landmarks, X, self.kernel, outputs.codes, self.seed_
         )
         n_folds = 0 if self.cv is None else n_folds
         check_weight_of_folds(weights, folds, n_folds)

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import _check_n_features, column_or_1d, validate_data
 
-from ask_dask import landmarks, score
+from ask_dask import blocks, landmarks, score
 from ask_dask.errors import InputError
 from ask_dask.estimators.merge import METHODS, STACKED
 from ask_dask.estimators.selection import Weights
@@ -259,31 +259,23 @@ def check_counts(n_landmarks: Any, n_rows: int) -> tuple[int, ...]:
 
 
 def choose_landmarks(
-    how: Any, n_landmarks: Any, n_rows: int, codes: np.ndarray | None, seed: int
+    how: Any, n_landmarks: Any, X: Any, kernel: Kernel | None, codes: np.ndarray | None, seed: int
 ) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
     """Row landmarks I, column landmarks J (the same object where I = J) and the nested counts.
 
     Parameters
     ----------
-    how : {"uniform", "stratified"}, (n,) int array or pair of them
+    how : "stratified", a name of `landmarks.HOWS`, (n,) int array or pair of them
         The choice, or the row numbers themselves.
     codes : (N,) class numbers, if there are classes
     """
+    n_rows = X.shape[0]
     if isinstance(how, str):
         counts = check_counts(n_landmarks, n_rows)
         if n_landmarks is None:
             every = np.arange(n_rows)
             return every, every, counts
-        if how not in ("uniform", "stratified"):
-            raise InputError(f"landmarks={how!r} must be 'uniform', 'stratified' or row numbers.")
-        if how == "stratified" and codes is None:
-            raise InputError("landmarks='stratified' needs classes: use 'uniform' or row numbers.")
-        rows = (
-            landmarks.uniform(n_rows, counts[-1], seed)
-            if codes is None or how == "uniform"
-            else landmarks.stratified(codes, counts[-1], seed)
-        )
-        return rows, rows, counts
+        return *_chosen(how, counts[-1], X, kernel, codes, seed), counts
     given = [np.asarray(side, np.int64) for side in (how if isinstance(how, tuple) else (how,))]
     for side in given:
         if side.ndim != 1 or not len(side) or side.min() < 0 or side.max() >= n_rows:
@@ -295,6 +287,22 @@ def choose_landmarks(
         raise InputError(f"n_landmarks={counts[-1]} is more than the {most} landmarks given: use fewer.")
     rows, columns = given[0][: counts[-1]], given[-1][: counts[-1]]
     return rows, rows if len(given) == 1 else columns, counts
+
+
+def _chosen(
+    how: str, count: int, X: Any, kernel: Kernel | None, codes: np.ndarray | None, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    if how not in ("stratified", *landmarks.HOWS):
+        names = ", ".join(("stratified", *landmarks.HOWS))
+        raise InputError(f"landmarks={how!r} must be row numbers or one of {names}.")
+    if how == "stratified":
+        if codes is None:
+            raise InputError("landmarks='stratified' needs classes: use 'uniform' or row numbers.")
+        rows = landmarks.stratified(codes, count, seed)
+        return rows, rows
+    alike = how in landmarks.BY_POINTS
+    rows, columns = landmarks.choose(how, X, X, kernel, count, seed, same=alike, take=blocks.take_rows)
+    return rows, rows if np.array_equal(rows, columns) else columns
 
 
 def default_kernel(points: Any) -> Kernel:

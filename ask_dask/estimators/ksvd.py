@@ -56,7 +56,7 @@ class KSVD(TransformerMixin, BaseEstimator):
     n_probes : int, default 100
         Further rows and columns that judge the core, and from which the error is estimated; 0 for none. Without them
         W^+ can amplify what the landmarks do not explain to any size, of a matrix that is not of low rank.
-    landmarks : {"uniform", "kmeans", "leverage", "cross", "greedy"} or (rows, columns), default "uniform"
+    landmarks : {"uniform", "kmeans", "leverage", "cross", "greedy", "coverage"} or (rows, columns), default "uniform"
         The choice (`landmarks.choose`), or two arrays of row numbers of X and of Z.
     compat : {None, "pinv", "pca", "random"}, default None
         Of a data matrix: how its rows and columns become points of one space; None takes a square one as it is.

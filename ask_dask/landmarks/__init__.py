@@ -9,6 +9,7 @@
 """
 
 from ask_dask.landmarks.choose import BY_POINTS, HOWS, choose
+from ask_dask.landmarks.coverage import DISCOUNT, coverage
 from ask_dask.landmarks.cross import cross_approximation
 from ask_dask.landmarks.greedy import greedy
 from ask_dask.landmarks.kmeans import kmeans
@@ -17,9 +18,11 @@ from ask_dask.landmarks.sampled import candidates, stratified, uniform
 
 __all__ = [
     "BY_POINTS",
+    "DISCOUNT",
     "HOWS",
     "candidates",
     "choose",
+    "coverage",
     "cross_approximation",
     "greedy",
     "kmeans",

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from ask_dask.errors import InputError
 from ask_dask.kernels.base import Block, Kernel
+from ask_dask.landmarks.coverage import coverage
 from ask_dask.landmarks.cross import cross_approximation
 from ask_dask.landmarks.entries import KernelLike
 from ask_dask.landmarks.greedy import greedy
@@ -16,7 +17,12 @@ from ask_dask.landmarks.leverage import leverage
 from ask_dask.landmarks.sampled import candidates, require_enough, uniform
 
 BY_POINTS = ("uniform", "kmeans")
-BY_KERNEL: dict[str, Callable] = {"leverage": leverage, "cross": cross_approximation, "greedy": greedy}
+BY_KERNEL: dict[str, Callable] = {
+    "leverage": leverage,
+    "cross": cross_approximation,
+    "greedy": greedy,
+    "coverage": coverage,
+}
 HOWS = (*BY_POINTS, *BY_KERNEL)
 """The ways: from points alone, each side by itself, or from kernel values."""
 
@@ -58,7 +64,7 @@ def choose(
 
     Parameters
     ----------
-    how : {"uniform", "kmeans", "leverage", "cross", "greedy"}
+    how : {"uniform", "kmeans", "leverage", "cross", "greedy", "coverage"}
     X, Z : numpy, scipy.sparse, dask or zarr, (N, d) and (M, d)
         Sources and targets; one object where they are the same points.
     kernel : Kernel or function k(X, Z)
@@ -66,7 +72,8 @@ def choose(
     n_landmarks : int or pair of int
         Rows and columns.
     n_candidates : int, optional
-        Candidates on each side, at most; by default four times the larger of n_landmarks, and 1000 if that is more.
+        Candidates on each side, at most; by default four times the larger of n_landmarks, and 1000 if that is more;
+        of coverage all points.
     same : bool
         Return one array object for both sides: only for uniform and kmeans, with Z is X and equal counts.
     take : function (X, rows) -> block
@@ -86,7 +93,8 @@ def choose(
     Which to use: cross where C W^+ R is what counts, since it alone chooses both sides together. The others make the
     spans of C and R good, each for itself, and may leave W = K[I, J] nearly singular where I and J differ: then cut
     its singular values well above rounding (`rcond` of `nystrom.feature_map`). Greedy looks at every entry of the
-    candidates; k-means at no kernel value, so it is cheap, and good where the kernel falls with distance.
+    candidates; k-means at no kernel value, so it is cheap, and good where the kernel falls with distance. Coverage is
+    for graphs, whose matrices are sparse and have no low rank.
 
     Examples
     --------
@@ -101,7 +109,8 @@ def choose(
     """
     n, m = _pair(n_landmarks)
     _check(how, X, Z, kernel, (n, m), same)
-    at_most = max(1000, 4 * max(n, m)) if n_candidates is None else n_candidates
+    usual = max(X.shape[0], Z.shape[0]) if how == "coverage" else max(1000, 4 * max(n, m))
+    at_most = usual if n_candidates is None else n_candidates
     if how != "uniform" and at_most < max(n, m):
         raise InputError(f"n_candidates={at_most} is fewer than the {max(n, m)} landmarks: use {max(n, m)} or more.")
     if how in BY_POINTS:

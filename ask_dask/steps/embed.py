@@ -44,7 +44,7 @@ class Embed(KernelOptions):
         Field(min_length=1, max_length=2, description="How many, or of rows,columns; default: 1000, or every row."),
     ] = None
     sampling: Annotated[
-        Literal["uniform", "kmeans", "leverage", "cross", "greedy"],
+        Literal["uniform", "kmeans", "leverage", "cross", "greedy", "coverage"],
         OfLandmarks,
         Field(description="How landmarks are chosen."),
     ] = "uniform"

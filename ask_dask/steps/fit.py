@@ -62,7 +62,9 @@ class Fit(KernelOptions):
         list[int], *List, OfLandmarks, Field(description="Landmark counts to choose from, with commas.")
     ] = [1000]
     sampling: Annotated[
-        Literal["uniform", "stratified"], OfLandmarks, Field(description="How landmarks are drawn.")
+        Literal["uniform", "stratified", "kmeans", "leverage", "cross", "greedy", "coverage"],
+        OfLandmarks,
+        Field(description="How landmarks are chosen; coverage is of a graph."),
     ] = "uniform"
     ridge: Annotated[
         float, OfLandmarks, Field(ge=0, description="Ridge of the primal; from 1 on no resonance exists.")
