@@ -14,7 +14,7 @@ from typing import Any
 import graphs
 import numpy as np
 from graphs import Graph
-from sklearn.linear_model import RidgeClassifierCV
+from sklearn.linear_model import RidgeCV
 from sklearn.metrics import f1_score
 from sklearn.model_selection import train_test_split
 
@@ -52,12 +52,19 @@ def f1(found: Graph, features: list[np.ndarray], trial: int, own: dict[str, Any]
         np.arange(len(found.y)), train_size=own["train"], random_state=trial, stratify=found.y
     )
     alphas, best = np.logspace(*own["alphas"]), None
+    one_hot = 2.0 * (found.y[:, None] == np.arange(found.y.max() + 1)) - 1
+
+    def right(_: RidgeCV, predicted: np.ndarray, true: np.ndarray) -> float:
+        """Accuracy of left-out nodes (RidgeClassifierCV's own is always 1 of two classes)."""
+        chosen, known = (values.reshape(-1, one_hot.shape[1]).argmax(1) for values in (predicted, true))
+        return float((chosen == known).mean())
+
     for F in features:
         for r in own["components"]:
             part = F[:, : 2 * r]
-            model = RidgeClassifierCV(alphas, scoring="accuracy").fit(part[train], found.y[train])
+            model = RidgeCV(alphas, scoring=right).fit(part[train], one_hot[train])
             if best is None or model.best_score_ > best[0]:
-                best = model.best_score_, model.predict(part[test])
+                best = model.best_score_, model.predict(part[test]).argmax(1)
     assert best is not None
     micro, macro = (float(f1_score(found.y[test], best[1], average=how)) for how in ("micro", "macro"))
     return micro, macro
