@@ -1,8 +1,9 @@
 """Metrics over blocks of rows that are added: AUROC, log loss, accuracy, F1, calibration, R2, RMSE, MAE.
 
-And of approximate singular vectors: eta and the largest principal angle.
+And of approximate singular vectors: eta and the largest principal angle; of a graph rebuilt from its embedding: norms.
 """
 
+from ask_dask.score.graphs import norms, reconstructed
 from ask_dask.score.multilabel import MultilabelScores, multilabel_metrics, multilabel_summary
 from ask_dask.score.ranks import RankCounts
 from ask_dask.score.regression import RegressionScores, regression_metrics, regression_summary
@@ -24,6 +25,8 @@ __all__ = [
     "metrics",
     "multilabel_metrics",
     "multilabel_summary",
+    "norms",
+    "reconstructed",
     "regression_metrics",
     "regression_summary",
     "score_predictions",
