@@ -11,6 +11,7 @@ from ask_dask.score.scores import Scores, class_codes, curves, metrics, summary
 from ask_dask.score.shared import LOWER_IS_BETTER, OF_TASK
 from ask_dask.score.stored import score_predictions
 from ask_dask.score.subspaces import eta, subspace_error
+from ask_dask.score.topics import coherence
 
 __all__ = [
     "LOWER_IS_BETTER",
@@ -20,6 +21,7 @@ __all__ = [
     "RegressionScores",
     "Scores",
     "class_codes",
+    "coherence",
     "curves",
     "eta",
     "metrics",

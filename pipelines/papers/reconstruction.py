@@ -51,7 +51,7 @@ def _of_graph(name: str, found: Graph, paper: dict[str, str], own: dict[str, Any
     for method, kernel, what in nodes.methods(found, own):
         pairs = nodes.embedding(found, kernel, what, own).reshape(len(found.y), -1, 2)
         s = np.linalg.norm(pairs[:, :, 0], axis=0)  # the columns of U have length 1
-        for r in own["components"]:
+        for r in sorted({min(r, len(s)) for r in own["components"]}):  # landmarks may give fewer
             for reading in own["readings"]:
                 left, right = sides(reading, pairs[:, :r, 0], pairs[:, :r, 1], s[:r])
                 text, order = READINGS[reading]
