@@ -1,8 +1,9 @@
 """Metrics over blocks of rows that are added: AUROC, log loss, accuracy, F1, calibration, R2, RMSE, MAE.
 
-And of approximate singular vectors: eta and the largest principal angle.
+And of approximate singular vectors: eta and the largest principal angle; of a graph rebuilt from its embedding: norms.
 """
 
+from ask_dask.score.graphs import norms, reconstructed
 from ask_dask.score.multilabel import MultilabelScores, multilabel_metrics, multilabel_summary
 from ask_dask.score.ranks import RankCounts
 from ask_dask.score.regression import RegressionScores, regression_metrics, regression_summary
@@ -10,6 +11,7 @@ from ask_dask.score.scores import Scores, class_codes, curves, metrics, summary
 from ask_dask.score.shared import LOWER_IS_BETTER, OF_TASK
 from ask_dask.score.stored import score_predictions
 from ask_dask.score.subspaces import eta, subspace_error
+from ask_dask.score.topics import coherence
 
 __all__ = [
     "LOWER_IS_BETTER",
@@ -19,11 +21,14 @@ __all__ = [
     "RegressionScores",
     "Scores",
     "class_codes",
+    "coherence",
     "curves",
     "eta",
     "metrics",
     "multilabel_metrics",
     "multilabel_summary",
+    "norms",
+    "reconstructed",
     "regression_metrics",
     "regression_summary",
     "score_predictions",

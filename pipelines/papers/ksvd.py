@@ -10,10 +10,12 @@ import argparse
 import tomllib
 from pathlib import Path
 
+import biclustering
 import nodes
+import reconstruction
 
 SETTINGS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-TABLES = {"nodes": nodes.rows}
+TABLES = {"nodes": nodes.rows, "reconstruction": reconstruction.rows, "biclustering": biclustering.rows}
 
 
 def main() -> None:
