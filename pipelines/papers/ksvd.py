@@ -11,9 +11,10 @@ import tomllib
 from pathlib import Path
 
 import nodes
+import speed
 
 SETTINGS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-TABLES = {"nodes": nodes.rows}
+TABLES = {"nodes": nodes.rows, "speed": speed.rows}
 
 
 def main() -> None:
