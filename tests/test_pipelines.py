@@ -32,3 +32,10 @@ def test_held_out_auroc_on_real_logs(data, name, file, floor):
 def test_the_benchmark_prints_one_line_of_figures():
     found = printed("bench/landmark_fit.py", "--rows", 5000, "--repeats", 1)
     assert found["rows"] == 5000 and found["syrk_gflops"] > 0 and found["times_faster_than_scikit_learn"] > 0
+
+
+@pytest.mark.slow
+def test_ksvd_out_of_core_prints_its_error_and_peak():
+    found = printed("bench/ksvd.py", "--rows", 3000, "--landmarks", 300, "--components", 5)
+    assert 0 < found["estimated_error"] < 0.1 and found["largest_departure_from_unit_length"] < 1e-4
+    assert found["fit_s"] > 0 and found["peak_mib_above_data"] > 0

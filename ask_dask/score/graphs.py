@@ -13,8 +13,8 @@ ORDERS = ("euclidean", "dot")
 def reconstructed(left: np.ndarray, right: np.ndarray, degrees: np.ndarray, order: str = "euclidean") -> sp.csr_matrix:
     """Adjacency in which node i points to the degrees[i] nodes nearest to it in the embedding, never to itself.
 
-    Tao, Tonin et al., Learning in Feature Spaces via Coupled Covariances, section 4.1; Tsitsulin et al., VERSE (WWW
-    2018), section 4.4. Nodes at one distance are interchangeable: rounding decides among them.
+    Tao, Tonin et al., Learning in Feature Spaces via Coupled Covariances; Tsitsulin et al., VERSE (WWW 2018). Nodes at
+    one distance are interchangeable: rounding decides among them.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Biclustering: k-means on the left and on the right singular vectors of a matrix of documents and terms.
 
-Each line is a setting; none is chosen by the labels here, so that a reader who takes the best one knows that the
-classes chose it, as they do in the paper. k-means is scikit-learn's: the points are in memory
+Each line is a setting; none is chosen by the labels here: a reader who takes the best one has let the classes choose.
+k-means is scikit-learn's: the points are in memory
 (`ask_dask.landmarks.kmeans` says what the start of dask-ml's does with many centres; with few it was not tried here).
 """
 

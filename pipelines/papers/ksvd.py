@@ -11,11 +11,19 @@ import tomllib
 from pathlib import Path
 
 import biclustering
+import general
 import nodes
 import reconstruction
+import speed
 
 SETTINGS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-TABLES = {"nodes": nodes.rows, "reconstruction": reconstruction.rows, "biclustering": biclustering.rows}
+TABLES = {
+    "nodes": nodes.rows,
+    "reconstruction": reconstruction.rows,
+    "biclustering": biclustering.rows,
+    "general": general.rows,
+    "speed": speed.rows,
+}
 
 
 def main() -> None:
