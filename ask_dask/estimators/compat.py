@@ -109,7 +109,7 @@ def compatible(A: Any, how: str | None, d: int | None, seed: int) -> tuple[Any, 
     """
     n, m = A.shape
     if how not in (None, *HOWS):
-        raise InputError(f"compat={how!r} must be None, {', '.join(map(repr, HOWS))}.")
+        raise InputError(f"compat={how!r} must be None, {', '.join(map(repr, HOWS))} or 'learned'.")
     if how is None and n != m:
         raise InputError(
             f"The data matrix is {n} x {m}, so its rows and columns have {m} and {n} numbers: set compat to "

@@ -16,6 +16,7 @@ from ask_dask.errors import BudgetError, InputError
 from ask_dask.estimators import leading, two_sets
 from ask_dask.estimators.compat import Compatibility, compatible
 from ask_dask.estimators.inputs import check_rows, check_seed
+from ask_dask.estimators.learned import learned
 from ask_dask.estimators.plan import limit
 from ask_dask.estimators.problem import Placed
 from ask_dask.estimators.two_sets import Pairs
@@ -58,8 +59,9 @@ class KSVD(TransformerMixin, BaseEstimator):
         W^+ can amplify what the landmarks do not explain to any size, of a matrix that is not of low rank.
     landmarks : {"uniform", "kmeans", "leverage", "cross", "greedy", "coverage"} or (rows, columns), default "uniform"
         The choice (`landmarks.choose`), or two arrays of row numbers of X and of Z.
-    compat : {None, "pinv", "pca", "random"}, default None
+    compat : {None, "pinv", "pca", "random", "learned"}, default None
         Of a data matrix: how its rows and columns become points of one space; None takes a square one as it is.
+        "learned" descends on the loss of a linear model of y (`estimators.learned`): of RBF and SNE, in memory.
     compat_dim : int, optional
         Dimension of the random projections, both made sparse and on the fly; by default the smaller of N and M, dense.
     solver : {"auto", "dense", "arpack", "iterated"}, default "auto"
@@ -77,6 +79,8 @@ class KSVD(TransformerMixin, BaseEstimator):
     row_landmarks_, column_landmarks_ : row numbers of X and of Z
     error_ : nystrom.Error or None
         On landmarks: estimated distance of K V from U S and of K'U from V S, with standard errors.
+    compat_losses_ : list of float
+        Of compat="learned": the loss at the start and after each round; the least is that of the matrix kept.
     residuals_ : list of float
         Of the iterations of an exact fit.
     seed_ : int
@@ -141,7 +145,7 @@ class KSVD(TransformerMixin, BaseEstimator):
         X : numpy, scipy.sparse, dask or zarr, (N, d)
             Sources. Without Z a data matrix (N, M) whose rows are the sources and whose columns are the targets, or, of
             a kernel over numbered points, the numbers of both.
-        y : ignored
+        y : (N,) labels or values, of compat="learned"; else ignored
         Z : the same kinds, (M, d), optional
             Targets.
 
@@ -155,7 +159,7 @@ class KSVD(TransformerMixin, BaseEstimator):
         """
         self._check()
         self.seed_ = check_seed(self.random_state)
-        X, Z = self._sets(X, Z)
+        X, Z = self._sets(X, Z, y)
         pairs = Pairs.of(self.kernel, X, Z, self.seed_)
         if self.n_landmarks is None:
             self._fit_exact(pairs)
@@ -177,15 +181,25 @@ class KSVD(TransformerMixin, BaseEstimator):
         if self.tol is not None and self.n_landmarks is not None and self.n_probes < 2:
             raise InputError("tol on landmarks needs an estimated error: set n_probes to 2 or more.")
 
-    def _sets(self, X: Any, Z: Any) -> tuple[Any, Any]:
+    def _sets(self, X: Any, Z: Any, y: Any) -> tuple[Any, Any]:
         """Sources and targets; one object where they are the same."""
         same, X = Z is X, check_rows(self, X, reset=True)
         self._compat: Compatibility | None = None  # that of an earlier fit is no longer true
+        self.compat_losses_: list[float] = []
         if Z is not None:
             return X, X if same else check_rows(self, Z)
         if getattr(self.kernel, "shape", None):
             return X, X
-        X, Z, self._compat = compatible(X, self.compat, self.compat_dim, self.seed_)
+        if self.compat == "learned":
+            if self.kernel is None:
+                raise InputError("compat='learned' needs a kernel with its bandwidth: give RBF or SNE.")
+            if self.compat_dim is not None:
+                raise InputError("compat_dim is of compat='random': leave it out with 'learned'.")
+            X, Z, self._compat, self.compat_losses_ = learned(
+                X, y, self.kernel, self.n_components, self.center, limit(self.memory)
+            )
+        else:
+            X, Z, self._compat = compatible(X, self.compat, self.compat_dim, self.seed_)
         return X, Z
 
     def _fit_exact(self, pairs: Pairs) -> None:

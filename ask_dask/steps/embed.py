@@ -63,9 +63,9 @@ class Embed(KernelOptions):
         Field(description="Take the data as a matrix whose rows are sources and whose columns are targets."),
     ] = False
     compat: Annotated[
-        Literal["pinv", "pca", "random"] | None,
+        Literal["pinv", "pca", "random", "learned"] | None,
         OfMatrix,
-        Field(description="How rows and columns become points of one space."),
+        Field(description="How rows and columns become points of one space; learned: on the labels, in memory."),
     ] = None
     compat_dim: Annotated[int | None, OfMatrix, Field(ge=1, description="Dimension of random projections.")] = None
     seed: Seed = 0
@@ -83,7 +83,7 @@ class Embed(KernelOptions):
             require_rows(model.kernel, data)
             X = rows_of(data)
             with compute.measured(steps, "singular vectors"):
-                model.fit(X) if self.columns else model.fit(X, Z=X)
+                model.fit(X, self._labels(data)) if self.columns else model.fit(X, Z=X)
             with compute.measured(steps, "write"):
                 self._write(model, data, group)
             store.describe(group, steps=[*store.about(data).get("steps", []), *steps])
@@ -94,6 +94,13 @@ class Embed(KernelOptions):
             raise InputError("--compat is of rows and columns of a data matrix: give --columns too, or leave it out.")
         if self.columns and (store.about(data).get("format") in OF_NUMBERS or self.kernel == "precomputed"):
             raise InputError(f"The rows of {self.data} are numbers of points and no data matrix: leave out --columns.")
+
+    def _labels(self, data: zarr.Group) -> Any:
+        if self.compat != "learned":
+            return None
+        if "y" not in data:
+            raise InputError(f"{self.data} has no labels, on which --compat learned learns: use another --compat.")
+        return store.read(store.array(data, "y"))
 
     def _estimator(self, data: zarr.Group) -> KSVD:
         kernel = self.make_kernel(data)
