@@ -9,6 +9,7 @@ L-BFGS; the best round is kept.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,7 @@ def learned(A: Any, y: Any, kernel: Kernel, n_components: int, center: bool, mem
     if not np.isfinite(A).all():
         raise InputError("The data matrix has NaN or infinity: fill them or leave those rows out.")
     problem = Problem(A, Y, kernel, n_components, center)
-    starts = [compatible(A, how, None, 0)[2] for how in ("pinv", "pca")]
+    starts = [C for how in ("pinv", "pca") if isinstance(C := compatible(A, how, None, 0)[2], Linear)]
     C, losses = descend(problem, min(starts, key=problem.own_loss))
     return C.of_rows(A), C.of_columns(np.ascontiguousarray(A.T)), C, losses
 
@@ -131,7 +132,7 @@ def descend(problem: Problem, start: Linear) -> tuple[Linear, list[float]]:
     C, best, losses = start, start, [problem.own_loss(start)]
     for _ in range(ROUNDS):
         V, ridge = problem.vectors(C)
-        C = _stepped(C, lambda C, V=V, ridge=ridge: problem.loss(C, V, ridge))
+        C = _stepped(C, partial(problem.loss, V=V, ridge=ridge))
         losses.append(problem.own_loss(C))
         if losses[-1] == min(losses):
             best = C

@@ -146,19 +146,20 @@ def _widened(kind: str, width: float) -> Callable[[np.ndarray], tuple[Kernel, np
 
 def _uci(folder: Path, name: str, trial: int) -> Split:
     if name.startswith("monks"):
-        files = [_arff(folder / f"monks-{name[-1]}.{part}", 0) for part in ("train", "test")]
+        files = [arff(folder / f"monks-{name[-1]}.{part}", 0) for part in ("train", "test")]
         (X, y), (X_test, y_test) = files
         part, scaler = Split(X, y, X_test, y_test), MinMaxScaler((-1, 1))
     else:
         names = {"heart": "heart.statlog.arff", "sonar": "sonar.arff", "pima": "diabetes.arff"}
         found = np.loadtxt(folder / "australian.dat") if name == "australian" else None
-        X, y = _arff(folder / names[name], -1) if found is None else (found[:, :-1], found[:, -1])
+        X, y = arff(folder / names[name], -1) if found is None else (found[:, :-1], found[:, -1])
         part, scaler = split(X, y, trial), StandardScaler()
     scaler.fit(part.X)
     return Split(scaler.transform(part.X), part.y, scaler.transform(part.X_test), part.y_test)
 
 
-def _arff(path: Path, label: int) -> tuple[np.ndarray, np.ndarray]:
+def arff(path: Path, label: int) -> tuple[np.ndarray, np.ndarray]:
+    """Features, and the column of labels as class numbers."""
     lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
     cells = np.array([[cell.strip(" '") for cell in line.split(",")] for line in lines if line and line[0] not in "%@"])
     return np.delete(cells, label, 1).astype(float), np.unique(cells[:, label], return_inverse=True)[1]

@@ -18,7 +18,7 @@ from sklearn.linear_model import RidgeCV
 from sklearn.metrics import f1_score
 from sklearn.model_selection import train_test_split
 
-from ask_dask import KSVD
+from ask_dask import KSVD, landmarks
 from ask_dask.kernels import RBF, SNE, Kernel, Precomputed
 
 
@@ -34,8 +34,9 @@ def embedding(found: Graph, kernel: Kernel, what: str, own: dict[str, Any]) -> n
     """[U S, V S], its columns in pairs of one component, over the largest singular value."""
     n = len(found.y)
     whole = n <= own["whole_up_to"]
-    model = KSVD(kernel, max(own["components"]), None if whole else own["landmarks"], center=own["center"],
-                 solver="dense" if whole else "auto", random_state=0)  # fmt: skip
+    sampled = {} if whole else {"n_landmarks": own["landmarks"], "landmarks": covering(found, own["landmarks"])}
+    model = KSVD(kernel, max(own["components"]), center=own["center"], solver="dense" if whole else "auto",
+                 random_state=0, **sampled)  # fmt: skip
     if what == "rows and columns":
         model.fit(found.A)
     else:
@@ -44,6 +45,12 @@ def embedding(found: Graph, kernel: Kernel, what: str, own: dict[str, Any]) -> n
     sides = [np.asarray(side) for side in (model.left_singular_vectors_, model.right_singular_vectors_)]
     scaled = np.stack(sides, 2) * (model.singular_values_ / model.singular_values_[0])[:, None]
     return scaled.reshape(n, -1)
+
+
+def covering(found: Graph, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Landmarks of the rows and the columns: the nodes whose neighbours are the most nodes."""
+    numbers = np.arange(len(found.y))[:, None]
+    return landmarks.choose("coverage", numbers, numbers, Precomputed(found.A), count, 0)
 
 
 def f1(found: Graph, features: list[np.ndarray], trial: int, own: dict[str, Any]) -> tuple[float, float]:
@@ -74,7 +81,8 @@ def rows(data: Path, own: dict[str, Any], trials: int) -> Iterator[str]:
     """The table: a line for each graph and method."""
     yield "| graph | paper | micro F1, macro F1, mean +- std | s |\n|---|---|---|---|"
     for name, paper in own["paper"].items():
-        yield from _of_graph(name, graphs.read(data / name), paper, own, trials)
+        widths = own["bandwidths"] + own["wider"].get(name, [])
+        yield from _of_graph(name, graphs.read(data / name), paper, own | {"bandwidths": widths}, trials)
 
 
 def _of_graph(name: str, found: Graph, paper: dict[str, str], own: dict[str, Any], trials: int) -> Iterator[str]:
