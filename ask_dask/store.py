@@ -126,6 +126,10 @@ def _schema(path: Path) -> str | None:
         return None
 
 
+def _a(word: str) -> str:
+    return f"an {word}" if word[0] in "aeiou" else f"a {word}"
+
+
 def _count_files(path: Path) -> int:
     return sum(len(files) for *_, files in os.walk(path))
 
@@ -172,11 +176,11 @@ def open_store(path: str | Path, schema: str | None = None) -> zarr.Group:
         raise StoreError(f"{path} was never finished: make it again with --overwrite.")
     if version != VERSIONS.get(found):
         raise StoreError(
-            f"{path} is a {found} store of version {version} and this release reads version "
+            f"{path} is {_a(found)} store of version {version} and this release reads version "
             f"{VERSIONS.get(found, 'none')}: use the release that wrote it, or make it again."
         )
     if schema is not None and found != schema:
-        raise StoreError(f"{path} is a {found} store, where a {schema} store is needed: check the path.")
+        raise StoreError(f"{path} is {_a(found)} store, where {_a(schema)} store is needed: check the path.")
     # A chunk that is not there reads as zeros, which no checksum can tell.
     lacking = about.get("file_count", 0) - _count_files(path)
     if lacking > 0:

@@ -39,3 +39,25 @@ def test_ksvd_out_of_core_prints_its_error_and_peak():
     found = printed("bench/ksvd.py", "--rows", 3000, "--landmarks", 300, "--components", 5)
     assert 0 < found["estimated_error"] < 0.1 and found["largest_departure_from_unit_length"] < 1e-4
     assert found["fit_s"] > 0 and found["peak_mib_above_data"] > 0
+
+
+def table(script, *arguments):
+    """The lines of a table that a pipeline prints, as lists of cells."""
+    done = subprocess.run(
+        [sys.executable, PIPELINES / script, *map(str, arguments)], capture_output=True, text=True, check=True
+    )
+    return [[cell.strip() for cell in line.strip("| ").split("|")] for line in done.stdout.splitlines()]
+
+
+@pytest.mark.slow
+def test_the_table_of_askls_reaches_what_the_paper_has(data):
+    lines = table("papers/askls.py", "--data", data, "--only", "monks2", "--trials", 1)[2:]
+    assert [line[0] for line in lines] == ["monks2, SNE", "monks2, T"]
+    for _, paper, measured in lines:
+        assert float(measured.split()[0]) > float(paper) - 0.03
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("only, sets, lines", [("reconstruction", "cora", 24), ("biclustering", "acm", 45)])
+def test_tables_of_ksvd_have_a_line_for_each_setting(data, only, sets, lines):
+    assert len(table("papers/ksvd.py", "--data", data, "--only", only, "--sets", sets)) == 2 + lines
