@@ -118,7 +118,7 @@ def test_landmarks_are_added_until_the_tolerance_is_met():
         KSVD(KERNEL, 4, n_landmarks=5, tol=1e-9, n_probes=30, memory="3.5MiB", random_state=0).fit(X, Z=Z)
 
 
-@pytest.mark.parametrize("how", landmarks.HOWS)
+@pytest.mark.parametrize("how", [how for how in landmarks.HOWS if how != "coverage"])
 @pytest.mark.parametrize("same", [False, True])
 def test_every_choice_of_landmarks(how, same, tmp_path):
     exact = np.linalg.svd(KERNEL(X, X if same else Z))[1][:3]
@@ -126,6 +126,14 @@ def test_every_choice_of_landmarks(how, same, tmp_path):
         model = KSVD(KERNEL, 3, n_landmarks=40, landmarks=how, random_state=0).fit(points, Z=points if same else Z)
         np.testing.assert_allclose(model.singular_values_, exact, rtol=0.05)
         assert len(set(model.row_landmarks_)) == len(set(model.column_landmarks_)) == 40
+
+
+def test_landmarks_of_a_graph_by_coverage():
+    """Ten stars of fifteen leaves: their centres are all there is to cover."""
+    leaves = np.arange(10, 160)
+    graph, nodes = DirectedGraph(np.c_[leaves, leaves % 10], normalise=None), np.arange(160)[:, None]
+    model = KSVD(graph, 5, n_landmarks=10, landmarks="coverage", random_state=0).fit(nodes)
+    assert set(model.row_landmarks_) == set(model.column_landmarks_) == set(range(10))
 
 
 def test_a_matrix_without_low_rank_is_not_amplified():
