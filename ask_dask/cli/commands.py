@@ -1,0 +1,136 @@
+"""The commands, and the entry point that turns errors into exit codes."""
+
+import signal
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
+from pydantic import ValidationError
+from sklearn.exceptions import ConvergenceWarning
+
+from ask_dask import demo as demonstration
+from ask_dask import steps
+from ask_dask.cli.ingest import ingest
+from ask_dask.cli.run import AS_USUAL, Run, run_step
+from ask_dask.cli.words import in_lines, in_words
+from ask_dask.errors import AskDaskError, ResonanceWarning
+
+app = App(
+    name="ask-dask",
+    help="Learning with asymmetric kernels, out of core: raw files to models, predictions and a report.",
+    version_flags=["--version"],
+    suppress_keyboard_interrupt=False,
+)
+app.command(ingest)
+
+
+@app.command
+def fit(*, step: Annotated[steps.Fit, Parameter(name="*")], run: Run = AS_USUAL) -> None:
+    """Fit AsK-LS on landmarks, or exactly; gamma and the landmark count are chosen on held-out rows."""
+    run_step(step, run)
+
+
+@app.command
+def embed(*, step: Annotated[steps.Embed, Parameter(name="*")], run: Run = AS_USUAL) -> None:
+    """Embed rows, or the rows and columns of a data matrix: singular vectors of a kernel matrix (KSVD), into zarr."""
+    run_step(step, run)
+
+
+@app.command
+def predict(*, step: Annotated[steps.Predict, Parameter(name="*")], run: Run = AS_USUAL) -> None:
+    """Predict the rows of a dataset store, or of raw files through the model's own encoder."""
+    run_step(step, run)
+
+
+@app.command
+def score(*, step: Annotated[steps.Score, Parameter(name="*")], run: Run = AS_USUAL) -> None:
+    """Score predictions against labels: AUROC, log loss, accuracy and F1; of a regression R2, RMSE and MAE."""
+    run_step(step, run)
+
+
+@app.command
+def report(*, step: Annotated[steps.Report, Parameter(name="*")], run: Run = AS_USUAL) -> None:
+    """Write one self-contained HTML page about a model."""
+    run_step(step, run)
+
+
+@app.command
+def info(store: Path, /, *, run: Run = AS_USUAL) -> None:
+    """Say what a store is: schema, arrays, kernel, who made it from what, bytes.
+
+    Parameters
+    ----------
+    store
+        Any store.
+    """
+    run.show(steps.info(store), lambda found: "\n".join(in_lines(found)))
+
+
+@app.command(name="run")
+def run_job(
+    job: Path,
+    /,
+    *,
+    overwrite: steps.Overwrite = False,
+    run: Run = AS_USUAL,
+) -> None:
+    """Run the steps of a TOML file, skipping each whose output is already complete.
+
+    Parameters
+    ----------
+    job
+        A TOML file of [[step]] tables, each with do = "ingest", "fit", "embed", "predict", "score" or "report" and that
+        command's options, ingest with format = "criteo" (or another) and files; paths are relative to the file.
+    """
+    with run.running():
+        results = steps.run_job(steps.read_job(job), overwrite, run.say)
+    run.show(results, lambda found: "\n".join(in_words(result) for result in found if not result["skipped"]))
+
+
+@app.command
+def demo(
+    *,
+    to: Annotated[Path, Parameter(help="Folder for everything it makes.")] = Path("ask-dask-demo"),
+    rows: Annotated[int, Parameter(help="Rows of text to make, a fifth of them for testing.")] = 300_000,
+    run: Run = AS_USUAL,
+) -> None:
+    """Make Criteo-format text and run the whole job on it: ingest, fit, predict, score, report."""
+    with run.running():
+        job = demonstration.make(to, rows)
+        run.say(f"The job, as a file: {job} (again with: ask-dask run {job})")
+        results = steps.run_job(steps.read_job(job), False, run.say)
+    run.show(results, lambda found: "\n".join(in_words(result) for result in found if not result["skipped"]))
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    if issubclass(category, ResonanceWarning | ConvergenceWarning):
+        print(f"Warning: {message}", file=sys.stderr)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The entry point: runs a command and exits."""
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a time limit ends a job as Ctrl-C does: cleanly
+    try:
+        app(arguments, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        cause = error.__cause__
+        more = " Separate several values with commas." if isinstance(error, UnusedCliTokensError) else ""
+        _stop(f"{steps.complaint(cause, '--')}." if isinstance(cause, ValidationError) else f"{error}{more}")
+    except ValidationError as error:
+        _stop(f"{steps.complaint(error, '--')}.")
+    except AskDaskError as error:
+        _stop(str(error))
+    except OSError as error:
+        _stop(f"{error.filename or 'A file'}: {error.strerror or error}.")
+    except KeyboardInterrupt:
+        print("ask-dask: interrupted; complete stores are kept, and the same command starts again.", file=sys.stderr)
+        sys.exit(130)
+    sys.exit(0)
+
+
+def _stop(message: str) -> None:
+    print(f"ask-dask: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(1)

@@ -1,0 +1,63 @@
+"""How a command is run, and how its result is shown."""
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from ask_dask import steps
+from ask_dask.cli.words import in_words
+from ask_dask.cluster import running_on
+from ask_dask.compute import progress_shown
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Run:
+    """How to run and what to print."""
+
+    cluster: Annotated[
+        str, Parameter(help="threads, processes, a scheduler's address (tcp://host:8786) or its scheduler file.")
+    ] = "threads"
+    workers: Annotated[int | None, Parameter(help="Threads or processes; default: one for each core.")] = None
+    json: Annotated[bool, Parameter(negative="", help="Print the result as JSON.")] = False
+    verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], negative="", help="Say more on stderr.")] = False
+    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative="", help="No progress.")] = False
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Logging, progress and a place to compute."""
+        log = logging.getLogger("ask_dask")  # not the root: dask's own loggers then stay silent
+        log.handlers = [logging.StreamHandler(sys.stderr)]
+        log.setLevel(logging.DEBUG if self.verbose else logging.WARNING)
+        with progress_shown(not self.quiet), running_on(self.cluster, self.workers):
+            yield
+
+    def say(self, line: str) -> None:
+        """A line of progress."""
+        if not self.quiet:
+            print(line, file=sys.stderr, flush=True)
+
+    def show(self, result: Any, words: Callable[[Any], str]) -> None:
+        """The result on stdout, for a machine or in words."""
+        try:
+            print(json.dumps(result) if self.json else words(result), flush=True)
+        except BrokenPipeError:  # the reader has seen enough, as in `ask-dask info ... | head -1`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+AS_USUAL = Run()
+"""On threads, in words, with progress."""
+
+
+def run_step(step: steps.Step, run: Run) -> None:
+    """Run a step and show its result."""
+    with run.running():
+        result = step.run()
+    run.show(result | {"step": step.title}, in_words)

@@ -1,0 +1,90 @@
+"""Results in words: one or a few lines for people."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ask_dask.budget import size
+from ask_dask.report.words import METRICS
+
+
+def in_words(result: dict[str, Any]) -> str:
+    """A result in one or a few lines."""
+    where = f"{result.get('path', '')}: "
+    if result["step"] == "ingest":
+        return f"{where}{_ingested(result)}{_cost(result)}"
+    if result["step"] == "fit":
+        size_of = "every row" if result["solver"]["name"] != "landmarks" else f"{result['n_landmarks']} landmarks"
+        shown = [f"{METRICS[name]} {_short(result['held_out'][name])}" for name in HELD_OUT[result["task"]]]
+        return f"{where}gamma {result['gamma']:g}, {size_of}, held-out {', '.join(shown)}{_cost(result)}"
+    if result["step"] == "embed":
+        rows, error = result["arrays"]["left"]["shape"][0], result["error"]
+        near = "" if error is None else f", estimated error {max(error['left'], error['right']):.2g}"
+        return f"{where}{result['n_components']} components of {rows:,} rows{near}{_cost(result)}"
+    if result["step"] == "predict":
+        return f"{where}{result['arrays']['score']['shape'][0]:,} rows{_cost(result)}"
+    if result["step"] == "score":
+        return "\n".join(f"{name:<9} {_value(result[name])}" for name in ("n", *METRICS) if name in result)
+    return f"{where}{size(result['bytes'])}"
+
+
+HELD_OUT = {
+    "classification": ("auroc", "log_loss", "f1_micro", "f1_macro"),
+    "multilabel": ("auroc", "f1_micro", "f1_macro"),
+    "regression": ("r2", "rmse"),
+}
+"""What a fit says of itself in its one line."""
+
+
+def _short(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4f}"
+
+
+def _ingested(result: dict[str, Any]) -> str:
+    rows = f"{result['n_rows']:,}"
+    if result["format"] == "graph":
+        counted = (
+            ("nodes", "n_nodes"),
+            ("edges", "n_edges"),
+            ("duplicates", "duplicate_edges"),
+            ("self loops", "self_loops"),
+        )
+        parts = [f"{result[key]:,} {name}" for name, key in counted]
+        return ", ".join([*parts, f"{rows} labelled" if "y" in result["arrays"] else "no labels"])
+    rejected = f", {result['rejected']['count']:,} rejected" if "rejected" in result else ""
+    return f"{rows} rows x {result['n_features']} features{rejected}"
+
+
+def _cost(result: dict[str, Any]) -> str:
+    done = result.get("steps", [])
+    return (
+        f" ({sum(s['seconds'] for s in done):.1f} s in all, peak {size(max(s['peak_bytes'] for s in done))})"
+        if done
+        else ""
+    )
+
+
+def _value(value: Any) -> str:
+    return "undefined" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:.6f}"
+
+
+def in_lines(found: dict[str, Any], indent: str = "") -> Iterator[str]:
+    for key, value in found.items():
+        if isinstance(value, dict):
+            yield f"{indent}{key}:"
+            yield from in_lines(value, indent + "  ")
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            yield f"{indent}{key}:"
+            for item in value:
+                yield indent + "  " + ", ".join(f"{k} {v}" for k, v in item.items())
+        else:
+            yield f"{indent}{key}: {size(value) if key == 'bytes' else _listed(value)}"
+
+
+def _listed(value: Any) -> Any:
+    """A long list, such as residuals, as its first and last items."""
+    if not (isinstance(value, list) and len(value) > MOST_LISTED):
+        return value
+    return f"[{', '.join(map(repr, value[:3]))}, ..., {value[-1]!r}] ({len(value)} in all)"
+
+
+MOST_LISTED = 10
