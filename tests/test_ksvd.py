@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from ask_dask import KSVD, AsymmetricNystroem, landmarks
-from ask_dask.errors import BudgetError, InputError
+from ask_dask import KSVD, AsymmetricNystroem, landmarks, load, store
+from ask_dask.errors import BudgetError, InputError, StoreError
+from ask_dask.estimators import two_sets
 from ask_dask.estimators.compat import Sketch
+from ask_dask.estimators.two_sets import Pairs
 from ask_dask.kernels import RBF, SNE, DirectedGraph, Linear, Precomputed
 from ask_dask.nystrom import resolution
 from ask_dask.score import eta, subspace_error
@@ -323,3 +325,95 @@ def test_wrong_data():
         KSVD(KERNEL, compat="pca").fit(da.from_array(A))
     with pytest.raises(InputError, match="40 numbers"):
         KSVD(RBF(4.0), 3, compat="pca").fit(A).transform_target(A)
+
+
+@pytest.mark.parametrize("method", ["orthonormal", "scaled"])
+@pytest.mark.parametrize("how", ["uniform", "greedy"])
+def test_the_error_of_fewer_landmarks_is_that_of_a_fit_on_them(method, how):
+    """What the Grams of all landmarks say of fewer is what a fit on those alone finds."""
+    change = {"method": method, "center": True, "oversampling": 16, "n_probes": 40, "landmarks": how, "random_state": 1}
+    model = KSVD(KERNEL, 3, n_landmarks=(64, 48), compare_fewer=True, **change).fit(X, Z=Z)
+    found = model.landmark_error_
+    assert found["row_landmarks"] == [8, 16, 32, 64] and found["column_landmarks"] == [6, 12, 24, 48]
+    assert (found["left"][-1], found["right"][-1]) == (model.error_.left, model.error_.right)
+    assert found["left"][0] > 1.5 * found["left"][-1]
+    ends = KSVD(KERNEL, 3, n_landmarks=(64, 48), **change).fit(X, Z=Z).landmark_error_
+    assert [values[-1:] for values in found.values()] == list(ends.values())
+
+
+def test_fewer_landmarks_are_a_fit_of_their_own():
+    """Without probes and further rows a prefix is a fit on those landmarks exactly."""
+    pairs = Pairs(KERNEL, X, Z)
+    sampled = [sample(pairs, n, m) for n, m in ((40, 24), (10, 6))]
+    whole, alone = sampled[0].first(10, 6), sampled[1]
+    np.testing.assert_array_equal(whole.chosen.rows, alone.chosen.rows)
+    for method in ("orthonormal", "scaled"):
+        mine, theirs = (found.vectors(method, 4, True, resolution(X.dtype)) for found in (whole, alone))
+        np.testing.assert_allclose(mine.values, theirs.values, rtol=1e-10)
+        np.testing.assert_allclose(np.abs(mine.source), np.abs(theirs.source), rtol=1e-6, atol=1e-9)
+
+
+def sample(pairs, n, m):
+    """The kernel at the first points, and nothing beside them."""
+    chosen = two_sets.choose((np.arange(n), np.arange(m)), pairs, (n, m), 0, 0, 5)
+    placed = pairs.placed(chosen.rows, chosen.columns)
+    return two_sets.Sampled(chosen, placed.core(), *pairs.grams(placed, n, m))
+
+
+def test_the_tolerance_leaves_the_errors_of_all_counts():
+    model = KSVD(KERNEL, 4, n_landmarks=20, tol=1e-2, n_probes=30, compare_fewer=True, random_state=0)
+    found = model.fit(X, Z=Z).landmark_error_
+    assert found["row_landmarks"][:3] == [5, 10, 20] and found["row_landmarks"][-1] == len(model.row_landmarks_)
+    assert max(found["left"][-1], found["right"][-1]) <= 1e-2 < found["left"][0]
+    assert model.fit(X, Z=Z).landmark_error_ == found  # and a fit forgets the one before
+
+
+GRAPH = DirectedGraph(np.random.default_rng(1).integers(0, 60, size=(300, 2)))
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "z"),
+    [
+        (KSVD(SNE(3.0), 3, n_landmarks=(30, 40), center=True, random_state=0), X, Z),
+        (KSVD(SNE(3.0, normaliser="exact"), 3, n_landmarks=30, random_state=0), X, None),
+        (KSVD(RBF(2.0) + SNE(1.0), 3, landmarks=(np.arange(9), np.arange(8)), n_landmarks=1, n_probes=0), X, Z),
+        (KSVD(n_components=3), sp.csr_matrix(X), None),
+        (KSVD(GRAPH, 4, n_landmarks=30, landmarks="coverage", random_state=0), np.arange(60)[:, None], None),
+        (KSVD(RBF(8.0), 3, compat="pca"), A, "columns"),
+        (KSVD(RBF(8.0), 3, compat="random", compat_dim=12, n_landmarks=20, random_state=3), A, "columns"),
+        (KSVD(Precomputed(K), 3), np.arange(160)[:, None], np.arange(130)[:, None]),
+    ],
+    ids=["sampled", "exact normaliser", "sum", "sparse", "graph", "pca", "sketch", "precomputed"],
+)
+def test_what_is_kept_is_what_was_fitted(model, x, z, tmp_path):
+    columns = isinstance(z, str)
+    model.fit(x, Z=x if z is None else None if columns else z)
+    model.save(tmp_path / "e.zarr", note="mine")
+    again = load(tmp_path / "e.zarr")
+    for name in ("error_", "shape_", "n_components_", "n_landmarks_", "landmark_error_", "n_features_in_", "seed_"):
+        assert getattr(again, name) == getattr(model, name)
+    for name in ("row_landmarks_", "column_landmarks_", "left_singular_vectors_", "right_singular_vectors_"):
+        np.testing.assert_array_equal(np.asarray(getattr(again, name)), np.asarray(getattr(model, name)))
+    assert isinstance(again.left_singular_vectors_, da.Array)
+    z = x.T if columns else x if z is None else z
+    np.testing.assert_array_equal(again.transform(x), model.transform(x))
+    np.testing.assert_array_equal(again.transform_target(z), model.transform_target(z))
+    assert repr(again.kernel) == repr(model.kernel)
+    again.save(tmp_path / "again.zarr")  # from the store alone
+    np.testing.assert_array_equal(load(tmp_path / "again.zarr").transform(x), model.transform(x))
+
+
+def test_what_cannot_be_kept_or_read(tmp_path):
+    model = KSVD(Precomputed(da.from_array(K)), 3, n_landmarks=20, random_state=0)
+    model.fit(np.arange(160)[:, None], Z=np.arange(130)[:, None])
+    with pytest.raises(StoreError, match="dask array, which cannot be kept"):
+        model.save(tmp_path / "e.zarr")
+    assert not (tmp_path / "e.zarr").exists()
+    with store.create(tmp_path / "p.zarr", "predictions"):
+        pass
+    with pytest.raises(StoreError, match="is a predictions store, where a model or an embedding is needed"):
+        load(tmp_path / "p.zarr")
+    with store.create(tmp_path / "old.zarr", "embedding"):
+        pass
+    with pytest.raises(StoreError, match="did not keep the model: make it again"):
+        load(tmp_path / "old.zarr")

@@ -220,7 +220,7 @@ class AsKLS(BaseEstimator):
 
     def save(self, path: str | Path, overwrite: bool = False, **facts: Any) -> None:
         """Write a model store; `ask_dask.load` reads it. Facts (JSON values) are kept in its attributes."""
-        from ask_dask.estimators.model_store import save
+        from ask_dask.estimators.saved import save
 
         save(self, path, overwrite, facts)
 

@@ -2,7 +2,9 @@
 
 import warnings
 from collections.abc import Callable
+from dataclasses import asdict, fields
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import dask.array as da
@@ -19,13 +21,16 @@ from ask_dask.estimators.inputs import check_rows, check_seed
 from ask_dask.estimators.learned import learned
 from ask_dask.estimators.plan import limit
 from ask_dask.estimators.problem import Placed
-from ask_dask.estimators.two_sets import Pairs
+from ask_dask.estimators.two_sets import Pairs, Sampled
 from ask_dask.kernels import Kernel
 from ask_dask.kernels.base import Block
 from ask_dask.nystrom import SingularVectors
 from ask_dask.sparse import row_bytes
 
 METHODS = ("orthonormal", "scaled")
+PARTS = (8, 4, 2)
+"""The first landmarks are judged by themselves up to this part of them too."""
+PATH = ("row_landmarks", "column_landmarks", *(field.name for field in fields(nystrom.Error)))
 SOLVERS = ("auto", "dense", "arpack", "iterated")
 
 
@@ -68,6 +73,8 @@ class KSVD(TransformerMixin, BaseEstimator):
         Of the exact problem; "auto" is dense where both sides have at most 5,000 points, else arpack for sparse kernels
         and block iteration for others.
     max_iter : int, default 200
+    compare_fewer : bool, default False
+        On landmarks: estimate the error of fewer of them too, from the same passes over the data.
     memory : str or int, optional
         Budget, such as "2GiB"; by default what the machine allows.
     random_state : int, RandomState or None
@@ -79,6 +86,11 @@ class KSVD(TransformerMixin, BaseEstimator):
     row_landmarks_, column_landmarks_ : row numbers of X and of Z
     error_ : nystrom.Error or None
         On landmarks: estimated distance of K V from U S and of K'U from V S, with standard errors.
+    landmark_error_ : dict of lists: row_landmarks, column_landmarks, left, right, left_deviation, right_deviation
+        Estimated errors of every count that was tried, fewest first: those of `tol`, and with `compare_fewer` an
+        eighth, a fourth and half of the first, as far as these are more than n_components.
+    shape_ : (int, int)
+        N and M.
     compat_losses_ : list of float
         Of compat="learned": the loss at the start and after each round; the least is that of the matrix kept.
     residuals_ : list of float
@@ -113,6 +125,7 @@ class KSVD(TransformerMixin, BaseEstimator):
         compat_dim: int | None = None,
         solver: str = "auto",
         max_iter: int = 200,
+        compare_fewer: bool = False,
         memory: str | int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -129,6 +142,7 @@ class KSVD(TransformerMixin, BaseEstimator):
         self.compat_dim = compat_dim
         self.solver = solver
         self.max_iter = max_iter
+        self.compare_fewer = compare_fewer
         self.memory = memory
         self.random_state = random_state
 
@@ -161,12 +175,13 @@ class KSVD(TransformerMixin, BaseEstimator):
         self.seed_ = check_seed(self.random_state)
         X, Z = self._sets(X, Z, y)
         pairs = Pairs.of(self.kernel, X, Z, self.seed_)
+        self.landmark_error_: dict[str, list[Any]] = {name: [] for name in PATH}
         if self.n_landmarks is None:
             self._fit_exact(pairs)
         else:
             self._fit_landmarks(pairs)
-        self._pairs = pairs
-        self.kernel_, self.n_components_ = pairs.kernel, len(self.singular_values_)
+        self._training: tuple[Any, Any] = ((pairs.X, self._functions["source"]), (pairs.Z, self._functions["target"]))
+        self.shape_, self.kernel_, self.n_components_ = (pairs.n, pairs.m), pairs.kernel, len(self.singular_values_)
         return self
 
     def _check(self) -> None:
@@ -248,23 +263,32 @@ class KSVD(TransformerMixin, BaseEstimator):
         self._check_memory(pairs, n, m)
         chosen = two_sets.choose(self.landmarks, pairs, (n, m), self.n_probes, self.oversampling, self.seed_)
         placed = pairs.placed(chosen.rows, chosen.columns)
-        core, (C, R) = placed.core(), pairs.grams(placed, *chosen.in_pass)
-        at, rcond = (C.at(slice(m)), R.at(slice(n))), nystrom.resolution(pairs.X.dtype)
-        if self.method == "scaled":
-            vectors = nystrom.scaled(core[:n, :m], *at, self.n_components, self.center, rcond)
-        else:
-            squared = np.sqrt(rcond)  # what Grams, which hold squares, can resolve
-            maps = nystrom.fitted_map(chosen.fitted(core), n, m, squared, chosen.judge(core))
-            vectors = nystrom.orthonormal(maps, *at, self.n_components, self.center, squared)
-        probed = min(chosen.in_pass[0] - n, chosen.in_pass[1] - m) > 1
-        self.error_ = nystrom.estimated_error(vectors, chosen.probed(core), C, R, self.center) if probed else None
-        self._keep(placed, vectors, core[:n, :m] @ vectors.source - vectors.offsets[0], n, m)
+        sampled = Sampled(chosen, placed.core(), *pairs.grams(placed, *chosen.in_pass))
+        for part in self._fewer(n, m):
+            self._judged(sampled.first(n // part, m // part), pairs)
+        vectors = self._judged(sampled, pairs)
+        self._keep(placed, vectors, sampled.core[:n, :m] @ vectors.source - vectors.offsets[0], n, m)
         self.row_landmarks_, self.column_landmarks_ = chosen.rows[:n], chosen.columns[:m]
 
+    def _fewer(self, n: int, m: int) -> list[int]:
+        """Parts of the first landmarks that are judged too, fewest first."""
+        nested = isinstance(self.landmarks, str) and self.landmarks != "kmeans"
+        wanted = self.compare_fewer and nested and not self.landmark_error_["row_landmarks"]
+        return [part for part in PARTS if min(n, m) // part > self.n_components] if wanted else []
+
+    def _judged(self, sampled: Sampled, pairs: Pairs) -> SingularVectors:
+        """Its singular vectors, whose estimated error is kept."""
+        vectors = sampled.vectors(self.method, self.n_components, self.center, nystrom.resolution(pairs.X.dtype))
+        self.error_ = sampled.error(vectors, self.center)
+        if self.error_ is not None:
+            n, m = sampled.chosen.n_landmarks
+            for name, value in ({"row_landmarks": n, "column_landmarks": m} | asdict(self.error_)).items():
+                self.landmark_error_[name].append(value)
+        return vectors
+
     def _keep(self, placed: Placed, vectors: SingularVectors, U: np.ndarray, n: int, m: int) -> None:
-        self.vectors_ = nystrom.signed(vectors, U)
+        self._bind(placed, nystrom.signed(vectors, U), n, m)
         self.singular_values_ = vectors.values
-        self._at = placed.at.prefix(n, m)
         self.row_landmarks_, self.column_landmarks_ = np.arange(n), np.arange(m)
 
     @property
@@ -279,37 +303,46 @@ class KSVD(TransformerMixin, BaseEstimator):
 
     @property
     def left_(self) -> tuple[Any, Callable[[Block], np.ndarray]]:
-        """The training sources as points, and what gives the rows of U of a block of such points."""
+        """The training sources, or their rows of U in a store, and what gives the rows of U of a block of such."""
         check_is_fitted(self)
-        v = self.vectors_
-        return self._pairs.X, partial(
-            blocks.features, columns=self._at.source, coefficients=v.source, offsets=v.offsets[0]
-        )
+        return self._training[0]
 
     @property
     def right_(self) -> tuple[Any, Callable[[Block], np.ndarray]]:
-        """The training targets as points, and what gives the rows of V of a block of such points."""
+        """The training targets, or their rows of V in a store, and what gives the rows of V of a block of such."""
         check_is_fitted(self)
-        v = self.vectors_
-        return self._pairs.Z, partial(
-            blocks.features, columns=self._at.target, coefficients=v.target, offsets=v.offsets[1]
-        )
+        return self._training[1]
+
+    def save(self, path: str | Path, overwrite: bool = False, **facts: Any) -> None:
+        """Write an embedding store: U and V as `left` and `right`, and what `ask_dask.load` needs for new points."""
+        from ask_dask.estimators.saved import save
+
+        check_is_fitted(self)
+        save(self, path, overwrite, facts)
 
     def transform(self, X: Any) -> Any:
         """Scores k(x, Z) V of sources, centred as in training: (n, r); U S for the training rows.
 
         Of a data matrix X holds rows, (n, M).
         """
-        return self._scores(X, self.left_[1], "of_rows")
+        return self._scores(X, "source")
 
     def transform_target(self, Z: Any) -> Any:
         """Scores k(X, z)'U of targets, centred as in training: (n, r); V S for the training columns.
 
         Of a data matrix Z holds a column in each row, (n, N).
         """
-        return self._scores(Z, self.right_[1], "of_columns")
+        return self._scores(Z, "target")
 
-    def _scores(self, points: Any, function: Any, role: str) -> Any:
-        points = two_sets.checked(self, points, role)
-        scores = partial(two_sets.scored, function=function, values=self.singular_values_)
+    def _scores(self, points: Any, side: str) -> Any:
+        points = two_sets.checked(self, points, side)
+        scores = partial(two_sets.scored, function=self._functions[side], values=self.singular_values_)
         return blocks.map_rows(points, scores, self.n_components_, "scores")
+
+    def _bind(self, placed: Placed, vectors: SingularVectors, n: int, m: int) -> None:
+        """What gives rows of U and V of any points, from the kernel at the first n and m of its landmarks."""
+        self.placed_, self.vectors_, self.n_landmarks_, at = placed, vectors, (n, m), placed.at.prefix(n, m)
+        self._functions: dict[str, Callable[[Block], np.ndarray]] = {
+            side: partial(blocks.features, columns=getattr(at, side), coefficients=getattr(vectors, side), offsets=own)
+            for side, own in zip(("source", "target"), vectors.offsets, strict=True)
+        }

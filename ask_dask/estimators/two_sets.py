@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ask_dask import blocks, landmarks, moments
+from ask_dask import blocks, landmarks, moments, nystrom
 from ask_dask.errors import InputError
 from ask_dask.estimators.inputs import check_rows, default_kernel
 from ask_dask.estimators.problem import TYPICAL_ROWS, Placed
@@ -103,17 +103,17 @@ def scored(block: Block, function: Callable[[Block], np.ndarray], values: np.nda
     return found
 
 
-def checked(model: Any, points: Any, role: str) -> Any:
-    """New points of a role; of a data matrix rows or columns, brought to the space of both."""
+def checked(model: Any, points: Any, side: str) -> Any:
+    """New points of a side; of a data matrix rows or columns, brought to the space of both."""
     compat = getattr(model, "_compat", None)
     if compat is None:
         return check_rows(model, points)
-    if role == "of_rows":
+    if side == "source":
         return compat.of_rows(check_rows(model, points))
-    if points.ndim != 2 or points.shape[1] != model._pairs.n:
-        raise InputError(
-            f"New columns of the data matrix have shape {points.shape}: give one in each row, {model._pairs.n} numbers."
-        )
+    wanted = model.shape_[0]
+    if points.ndim != 2 or points.shape[1] != wanted:
+        raise InputError(f"New columns of the data matrix have shape {points.shape}: give one in each row, {wanted} "
+                         "numbers.")  # fmt: skip
     return compat.of_columns(points)
 
 
@@ -151,6 +151,12 @@ class Chosen:
     n_landmarks: tuple[int, int]
     in_pass: tuple[int, int]
 
+    def places(self, side: int, count: int) -> np.ndarray:
+        """Where a choice of the first `count` landmarks of a side has its points: its probes, and as many more in
+        proportion."""
+        n, seen, size = self.n_landmarks[side], self.in_pass[side], len((self.rows, self.columns)[side])
+        return np.r_[:count, n:seen, seen : seen + (size - seen) * count // n]
+
     def fitted(self, core: np.ndarray) -> np.ndarray:
         """The core without the probes, which are to judge it."""
         kept = [
@@ -169,6 +175,49 @@ class Chosen:
     def probed(self, core: np.ndarray) -> np.ndarray:
         """The core at landmarks and probes."""
         return core[: self.in_pass[0], : self.in_pass[1]]
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What is known of the kernel matrix after one pass over X and one over Z: enough for its singular vectors.
+
+    Attributes
+    ----------
+    core : (n', m') array
+        The kernel at all chosen rows and columns.
+    C, R : Gram
+        Of the columns and rows that went along in the passes.
+    """
+
+    chosen: Chosen
+    core: np.ndarray
+    C: Gram
+    R: Gram
+
+    def first(self, n: int, m: int) -> "Sampled":
+        """What fewer landmarks would have given, of an order whose prefixes are choices themselves."""
+        c = self.chosen
+        rows, columns = c.places(0, n), c.places(1, m)
+        in_pass = (n + c.in_pass[0] - c.n_landmarks[0], m + c.in_pass[1] - c.n_landmarks[1])
+        chosen = Chosen(c.rows[rows], c.columns[columns], (n, m), in_pass)
+        C, R = self.C.at(columns[: in_pass[1]]), self.R.at(rows[: in_pass[0]])
+        return Sampled(chosen, self.core[np.ix_(rows, columns)], C, R)
+
+    def vectors(self, method: str, n_components: int, center: bool, rcond: float) -> SingularVectors:
+        """By eq. (9), "scaled", or "orthonormal"."""
+        n, m = self.chosen.n_landmarks
+        at = self.C.at(slice(m)), self.R.at(slice(n))
+        if method == "scaled":
+            return nystrom.scaled(self.core[:n, :m], *at, n_components, center, rcond)
+        squared = np.sqrt(rcond)  # what Grams, which hold squares, can resolve
+        maps = nystrom.fitted_map(self.chosen.fitted(self.core), n, m, squared, self.chosen.judge(self.core))
+        return nystrom.orthonormal(maps, *at, n_components, center, squared)
+
+    def error(self, vectors: SingularVectors, center: bool) -> nystrom.Error | None:
+        """Estimated from the probes, None where there are not two of each side."""
+        if min(np.subtract(self.chosen.in_pass, self.chosen.n_landmarks)) < 2:
+            return None
+        return nystrom.estimated_error(vectors, self.chosen.probed(self.core), self.C, self.R, center)
 
 
 def choose(how: Any, pairs: Pairs, n_landmarks: tuple[int, int], n_probes: int, oversampling: Any, seed: int) -> Chosen:

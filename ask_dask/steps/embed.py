@@ -1,18 +1,15 @@
 """The step that embeds: a dataset store in, the singular vectors of its kernel matrix out."""
 
 import json
-from dataclasses import asdict
 from typing import Annotated, Any, ClassVar, Literal
 
-import dask
-import numpy as np
 import zarr
 from cyclopts import Group, Parameter
 from pydantic import Field
 
-from ask_dask import blocks, compute, store
+from ask_dask import compute, store
 from ask_dask.errors import InputError
-from ask_dask.estimators import KSVD
+from ask_dask.estimators import KSVD, embedding_store
 from ask_dask.kernels import Symmetrised
 from ask_dask.sparse import rows_of
 from ask_dask.steps.each import info, provenance
@@ -113,6 +110,7 @@ class Embed(KernelOptions):
             method=self.method,
             center=self.center,
             tol=self.tol,
+            compare_fewer=True,
             landmarks=self.sampling,
             compat=self.compat,
             compat_dim=self.compat_dim,
@@ -121,42 +119,14 @@ class Embed(KernelOptions):
         )
 
     def _write(self, model: KSVD, data: zarr.Group, group: zarr.Group) -> None:
-        parts = [
-            write_rows(group, name, *side, model.n_components_)
-            for name, side in (("left", model.left_), ("right", model.right_))
-        ]
-        store.write_array(group, "singular_values", model.singular_values_)
-        for name in ("row_landmarks", "column_landmarks"):
-            store.write_array(group, name, getattr(model, f"{name}_"))
+        embedding_store.write(model, group)
         for name in ("y", "id"):
             if name in data:
                 store.write_array(group, name, store.read(store.array(data, name)))
         recipe = self.recipe()
         store.describe(
             group,
-            fingerprint=store.fingerprint(*parts, json.dumps(recipe, sort_keys=True)),
+            fingerprint=store.fingerprint(store.about(group)["fingerprint"], json.dumps(recipe, sort_keys=True)),
             recipe=recipe,
             data=provenance(self.data, data),
-            kernel=repr(model.kernel_),
-            error=None if model.error_ is None else asdict(model.error_),
-            residuals=model.residuals_,
-            n_components=model.n_components_,
-            seed=model.seed_,
         )
-
-
-def write_rows(group: zarr.Group, name: str, X: Any, function: Any, n_columns: int) -> str:
-    """`function` of every row of an input into a new array (N, n_columns), a task a shard; its fingerprint."""
-    dtype = np.result_type(X.dtype, np.float32)
-    out = store.create_aligned(group, {name: ((X.shape[0], n_columns), dtype)})[name]
-    task = dask.delayed(_write_shard, pure=False)
-    shared = dask.delayed((out, function), traverse=False, pure=False)
-    shards = blocks.shards(X, (out.shards or out.chunks)[0])
-    return store.fingerprint(*compute.run([task(shared, s.block, s.start) for s in shards], name))
-
-
-def _write_shard(shared: tuple[zarr.Array, Any], block: Any, start: int) -> str:
-    out, function = shared
-    values = function(block).astype(out.dtype, copy=False)
-    out[start : start + len(values)] = values
-    return store.fingerprint(values)

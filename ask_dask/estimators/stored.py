@@ -1,0 +1,129 @@
+"""What every kind of model keeps in zarr: points, arrays, kernels and parameters as JSON; nothing pickled.
+
+A kernel's arrays (a graph, a matrix, bandwidths) are kept beside its JSON, which names them. A matrix that is itself a
+zarr array, and may be far larger than the model, stays where it is: its path and shape are kept.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+import zarr
+from zarr.storage import LocalStore, MemoryStore
+
+from ask_dask import store
+from ask_dask.errors import StoreError
+from ask_dask.estimators.problem import Placed
+from ask_dask.kernels.base import Block, Kernel
+
+
+def write_placed(group: zarr.Group, placed: Placed) -> None:
+    """The points that a kernel at landmarks needs, each once."""
+    write_points(group, "row_points", placed.row_points)
+    if placed.column_points is not placed.row_points:
+        write_points(group, "column_points", placed.column_points)
+    if placed.targets is not None and placed.targets is not placed.row_points:
+        write_points(group, "targets", placed.targets)
+
+
+def read_placed(group: zarr.Group, kernel: Kernel, n_rows: int, exact_normaliser: bool) -> Placed:
+    """The kernel at the points that `write_placed` wrote."""
+    rows = read_points(group, "row_points")
+    columns = read_points(group, "column_points") if "column_points" in group else rows
+    targets = (read_points(group, "targets") if "targets" in group else rows) if exact_normaliser else None
+    return Placed(kernel, rows, columns, n_rows, targets)
+
+
+def without_arrays(spec: Any, group: zarr.Group) -> Any:
+    """A kernel's description as JSON: arrays are written into the group and named."""
+    if isinstance(spec, dict):
+        return {key: without_arrays(value, group) for key, value in spec.items()}
+    if isinstance(spec, zarr.Array):
+        if isinstance(spec.store, MemoryStore):
+            raise StoreError("The kernel's matrix is a zarr array in memory, which cannot be kept: write it to a path.")
+        return {"zarr": _absolute(spec), "shape": list(spec.shape), "dtype": str(spec.dtype)}
+    if isinstance(spec, da.Array):
+        raise StoreError("The kernel's matrix is a dask array, which cannot be kept: write it to zarr, fit with that.")
+    if isinstance(spec, np.ndarray) or sp.issparse(spec):
+        name = f"kernel_{len(list(group.members()))}"
+        write_points(group, name, spec)
+        return {"array": name}
+    return spec
+
+
+def _absolute(array: zarr.Array) -> str:
+    """Where an array is, wherever the model is loaded from."""
+    return str(Path(store.place(array)).absolute()) if isinstance(array.store, LocalStore) else str(array.store_path)
+
+
+def with_arrays(spec: Any, group: zarr.Group) -> Any:
+    """A description as `without_arrays` was given it."""
+    if not isinstance(spec, dict):
+        return spec
+    if "array" in spec:
+        return read_points(group, spec["array"])
+    if "zarr" in spec:
+        return _open_matrix(spec)
+    return {key: with_arrays(value, group) for key, value in spec.items()}
+
+
+def _open_matrix(spec: dict[str, Any]) -> zarr.Array:
+    try:
+        found = zarr.open_array(spec["zarr"], mode="r")
+    except (OSError, KeyError, ValueError) as error:
+        raise StoreError(f"The kernel matrix of the model is not at {spec['zarr']} any more: put it back.") from error
+    if list(found.shape) != spec["shape"] or str(found.dtype) != spec["dtype"]:
+        raise StoreError(f"{spec['zarr']} is no longer the kernel matrix of the model: it has another shape or dtype.")
+    return found
+
+
+def json_parameter(value: Any) -> Any:
+    """A parameter of an estimator as JSON."""
+    if isinstance(value, list | tuple):
+        return [json_parameter(v) for v in value]
+    if isinstance(value, dict):
+        return {key: json_parameter(v) for key, v in value.items()}
+    return json_values(np.asarray(value)) if isinstance(value, np.ndarray | np.generic) else value
+
+
+def landmarks_parameter(value: Any) -> Any:
+    """The `landmarks` parameter from JSON: a name, row numbers, or a pair of them."""
+    if isinstance(value, str):
+        return value
+    return tuple(map(np.array, value)) if isinstance(value[0], list) else np.array(value)
+
+
+def json_values(values: np.ndarray) -> Any:
+    """Numbers as JSON: NaN becomes null."""
+    if values.ndim:
+        return [json_values(np.asarray(v)) for v in values]
+    value = values.item()
+    return None if isinstance(value, float) and np.isnan(value) else value
+
+
+def read_array(group: zarr.Group, name: str) -> np.ndarray:
+    """A whole array of a store."""
+    return store.read(store.array(group, name))
+
+
+def write_points(group: zarr.Group, name: str, points: Block) -> None:
+    """Points or a matrix, dense or sparse."""
+    if not sp.issparse(points):
+        store.write_array(group, name, points)
+        return
+    part = group.create_group(name)
+    points = points.tocsr()
+    for key in ("data", "indices", "indptr"):
+        store.write_array(part, key, getattr(points, key))
+    store.write_array(part, "shape", np.array(points.shape))
+
+
+def read_points(group: zarr.Group, name: str) -> Block:
+    """What `write_points` wrote."""
+    if isinstance(group.get(name), zarr.Array):
+        return read_array(group, name)
+    part = store.subgroup(group, name)
+    data, indices, indptr, shape = (read_array(part, key) for key in ("data", "indices", "indptr", "shape"))
+    return sp.csr_matrix((data, indices, indptr), shape=tuple(shape))
