@@ -53,6 +53,29 @@ def here(made, tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.parametrize("name", ["data", "model", "predictions"])
+def test_verify_reads_all_of_a_store_and_names_what_is_damaged(here, ask, name):
+    shutil.copytree(f"{name}.zarr", "copy.zarr")
+    code, out, err = ask("verify", "copy.zarr")
+    assert code == 0 and out.endswith("all as they were written\n") and out.startswith("copy.zarr: ")
+    chunks = sorted(path for path in Path("copy.zarr").rglob("c/*") if path.is_file() and path.stat().st_size > 100)
+    hurt = {chunks[0], chunks[-1]}
+    for path in hurt:
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    code, out, _ = ask("verify", "copy.zarr", "--json")
+    found = json.loads(out)
+    assert code == 1 and len(found["problems"]) == len(hurt)
+    for path in hurt:
+        array = path.parts[: path.parts.index("c")]
+        assert any(f"{'/'.join(array)} is damaged between rows 0 and" in problem for problem in found["problems"])
+    chunks[0].unlink()
+    code, out, _ = ask("verify", "copy.zarr")
+    assert code == 1 and f"{chunks[0].relative_to('copy.zarr')} is missing" in out and "1 problems" in out
+    assert ask("verify", "nowhere.zarr")[0] == 1
+
+
 def test_demo_makes_everything_and_then_skips_it(tmp_path, ask):
     code, out, err = ask("demo", "--rows", 1000, "--to", tmp_path / "X")
     assert code == 0 and "held-out AUROC" in out and "report.html" in out and "step 6 of 6, report: started" in err

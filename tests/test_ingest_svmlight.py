@@ -285,10 +285,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("texts", "options", "message"), REFUSED)
-def test_wrong_lines_are_refused_in_one_sentence_and_leave_nothing(
-    made, tmp_path, monkeypatch, texts, options, message
-):
-    monkeypatch.setattr(store.time, "sleep", lambda seconds: None)  # nothing is interrupted here
+def test_wrong_lines_are_refused_in_one_sentence_and_leave_nothing(made, tmp_path, texts, options, message):
     with pytest.raises(InputError, match=message) as caught:
         made(texts, **options)
     assert "\n" not in str(caught.value) and str(caught.value).endswith(".")

@@ -1,6 +1,8 @@
 """Stores: whole or not there, checked when read, replaced only by their own kind, and never code."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import zarr
 
 from ask_dask import budget, store
 from ask_dask.errors import StoreError
+from ask_dask.store import listing, publish
 
 NAMES = ("X", "y", "small")
 
@@ -90,8 +93,7 @@ def test_a_full_disk_is_said_in_one_sentence(tmp_path):
 
 def test_a_half_written_store_is_not_taken_for_a_whole_one(tmp_path):
     with store.create(tmp_path / "a.zarr", "dataset"):
-        (partial,) = tmp_path.iterdir()
-        assert ".partial-" in partial.name
+        (partial,) = (path for path in tmp_path.iterdir() if ".partial-" in path.name)
         with pytest.raises(StoreError, match="was never finished"):
             store.open_store(partial)
         with pytest.raises(StoreError, match="There is no store"):
@@ -173,8 +175,9 @@ def test_a_flipped_byte_anywhere_in_any_chunk_is_found(sharded):
                 store.read(store.array(store.open_store(sharded), name))
             assert "\n" not in str(caught.value)
         file.write_bytes(content[: len(content) // 2])
-        with pytest.raises(StoreError, match=f"{name} is damaged"):
-            store.read(store.array(store.open_store(sharded), name))
+        cut = rf"s.zarr is damaged, {name}/c[/\d]+ has [\d,]+ bytes where {len(content):,}"
+        with pytest.raises(StoreError, match=cut):
+            store.open_store(sharded)
         file.write_bytes(content)
     for name in NAMES:
         np.testing.assert_array_equal(store.read(store.open_store(sharded)[name]), whole[name])
@@ -184,7 +187,7 @@ def test_a_missing_chunk_is_no_zeros(sharded):
     for file in chunk_files(sharded):
         content = file.read_bytes()
         file.unlink()
-        with pytest.raises(StoreError, match="lacks 1 of its files"):
+        with pytest.raises(StoreError, match=f"s.zarr is damaged, {file.relative_to(sharded)} is missing: copy it"):
             store.open_store(sharded)
         file.write_bytes(content)
     assert store.open_store(sharded)
@@ -196,20 +199,71 @@ def test_chunks_of_zeros_need_no_file(tmp_path):
     np.testing.assert_array_equal(store.read(store.open_store(tmp_path / "a.zarr")["X"]), np.zeros((100, 2)))
 
 
-def test_damaged_metadata_of_an_array(sharded):
-    (sharded / "X" / "zarr.json").write_text("{")
-    with pytest.raises(StoreError, match=r"s.zarr is damaged, an array cannot be opened"):
-        store.open_store(sharded)
+def test_damaged_metadata_is_found_whatever_byte_it_is(sharded):
+    """Of an array and of the store itself, where a flipped byte may leave JSON that says something else."""
+    rng = np.random.default_rng(0)
+    for file, said in ((sharded / "X" / "zarr.json", "X/zarr.json was changed"), (sharded / "zarr.json", "zarr.json")):
+        content = file.read_bytes()
+        for place in rng.integers(len(content), size=60):
+            damaged = bytearray(content)
+            damaged[place] ^= 1 << rng.integers(7)
+            file.write_bytes(damaged)
+            try:
+                store.open_store(sharded)
+            except StoreError as error:
+                assert said in str(error) or file.parent == sharded
+            else:  # space for space, or a name that was escaped in another way
+                assert json.loads(damaged) == json.loads(content)
+        file.write_bytes(content[:-20])
+        with pytest.raises(StoreError, match=r"s.zarr is (damaged, X/zarr.json has|not a store)"):
+            store.open_store(sharded)
+        file.write_bytes(content)
     (sharded / "X" / "zarr.json").unlink()
-    with pytest.raises(StoreError, match="lacks 1 of its files"):
+    with pytest.raises(StoreError, match=r"X/zarr.json is missing"):
         store.open_store(sharded)
+
+
+def hostile(path, **change):
+    """A store whose array X claims something else, with the hashes that its maker would give it."""
+    file = path / "X" / "zarr.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    listing.close(zarr.open_group(path), path)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"shape": [10**15, 3]}, "X claims chunks of .* and [0-9,]+ parts, which ask-dask does not write"),
+        ({"shape": [10**15, 3], "codecs": [{"name": "bytes"}], "chunk_grid": {
+            "name": "regular", "configuration": {"chunk_shape": [10**14, 3]}}}, "X claims chunks of [0-9.]+ GiB"),
+        ({"data_type": "object"}, "X cannot be opened"),
+        ({"codecs": [{"name": "pickle"}]}, "X cannot be opened"),
+        ({"data_type": {"name": "numpy.object_", "configuration": {}}}, "X cannot be opened"),
+    ],
+)  # fmt: skip
+def test_a_hostile_store_is_not_taken(tmp_path, change, said):
+    path = write(tmp_path / "s.zarr")
+    hostile(path, **change)
+    with pytest.raises(StoreError, match=said):
+        store.open_store(path)
+
+
+def test_names_that_lead_out_of_the_store_are_not_followed(tmp_path):
+    path = write(tmp_path / "s.zarr")
+    (tmp_path / "secret").write_text("mine")
+    group = zarr.open_group(path)
+    listed = store.about(group)["listed"] | {"../secret": [4, None], "/etc/passwd": [1, None]}
+    store.describe(group, listed=listed)
+    store.describe(group, seal=listing._seal(store.about(group)))
+    with pytest.raises(StoreError, match=r"\.\./secret is missing"):
+        store.open_store(path)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 99}, "is a dataset store of version 99 and this release reads version 1"),
-        ({"schema": "spell"}, "is a spell store of version 1 and this release reads version none"),
+        ({"version": 99}, "is a dataset store of version 99 and this release reads version 2"),
+        ({"schema": "spell"}, "is a spell store of version 2 and this release reads version none"),
         ({"complete": False}, "was never finished"),
         ({"version": None}, "version None"),
     ],
@@ -270,14 +324,45 @@ def test_fingerprints_tell_content_type_and_shape_apart():
     assert store.fingerprint("a", "b") != store.fingerprint("ab")
 
 
-def test_a_store_published_meanwhile_is_kept(tmp_path):
+def test_a_second_job_is_refused_before_it_works(tmp_path):
     place = tmp_path / "p.zarr"
-    with pytest.raises(StoreError, match="exists already"), store.create(place, "predictions") as late:
-        with store.create(place, "predictions") as early:
-            store.write_array(early, "score", np.zeros(3))
-        store.write_array(late, "score", np.ones(3))
-    assert store.open_store(place)["score"][:].sum() == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["p.zarr"]
+    with store.create(place, "predictions") as first:
+        second = store.create(place, "predictions", overwrite=True)
+        with pytest.raises(StoreError, match=r"p\.zarr is being written by another job: wait for it"), second:
+            raise AssertionError
+        with store.create(tmp_path / "q.zarr", "predictions"):
+            store.write_array(first, "score", np.ones(3))
+    assert store.open_store(place)["score"][:].sum() == 3
+    assert names(tmp_path) == ["p.zarr", "q.zarr"]
+
+
+KILLED = """
+import os, signal, sys
+from ask_dask import store
+from pathlib import Path
+rename = Path.rename
+def die(self, target):
+    if self.name.startswith(".p.zarr.partial-"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rename(self, target)
+Path.rename = die
+with store.create("p.zarr", "predictions", overwrite=True) as group:
+    store.describe(group, value="new")
+"""
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_what_a_killed_job_left_is_put_in_order_by_the_next(tmp_path, there):
+    """Killed between the two renames of a swap: the worst moment."""
+    if there:
+        write(tmp_path / "p.zarr", schema="predictions")
+    subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path, check=False)
+    left = names(tmp_path)
+    assert len(left) == 2 + there and not (tmp_path / "p.zarr").exists()
+    with pytest.raises(ValueError, match="mine"), store.create(tmp_path / "p.zarr", "predictions"):
+        raise ValueError("mine")
+    assert names(tmp_path) == ["p.zarr"] * there
+    assert not there or store.about(store.open_store(tmp_path / "p.zarr"))["value"] == 1.0
 
 
 def test_what_was_replaced_goes_even_when_that_is_interrupted(tmp_path, monkeypatch):
@@ -289,8 +374,8 @@ def test_what_was_replaced_goes_even_when_that_is_interrupted(tmp_path, monkeypa
             raise KeyboardInterrupt
         discard(old)
 
-    discard = store._discard
-    monkeypatch.setattr(store, "_discard", interrupt_once)
+    discard = publish._discard
+    monkeypatch.setattr(publish, "_discard", interrupt_once)
     with pytest.raises(KeyboardInterrupt):
         write(path, value=2.0, overwrite=True)
     assert store.about(store.open_store(path))["value"] == 2.0 and names(tmp_path) == ["s.zarr"]

@@ -14,7 +14,7 @@ from ask_dask import demo as demonstration
 from ask_dask import steps
 from ask_dask.cli.ingest import ingest
 from ask_dask.cli.run import AS_USUAL, Run, run_step
-from ask_dask.cli.words import in_lines, in_words
+from ask_dask.cli.words import in_lines, in_words, verified
 from ask_dask.errors import AskDaskError, ResonanceWarning
 
 app = App(
@@ -66,6 +66,22 @@ def info(store: Path, /, *, run: Run = AS_USUAL) -> None:
         Any store.
     """
     run.show(steps.info(store), lambda found: "\n".join(in_lines(found)))
+
+
+@app.command
+def verify(store: Path, /, *, run: Run = AS_USUAL) -> None:
+    """Read all of a store, and list what is damaged; the exit code is 1 if anything is.
+
+    Parameters
+    ----------
+    store
+        Any store.
+    """
+    with run.running():
+        found = steps.verify(store)
+    run.show(found, verified)
+    if found["problems"]:
+        sys.exit(1)
 
 
 @app.command(name="run")

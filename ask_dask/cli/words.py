@@ -68,6 +68,7 @@ def _value(value: Any) -> str:
 
 
 def in_lines(found: dict[str, Any], indent: str = "") -> Iterator[str]:
+    """A tree of facts, a line each."""
     for key, value in found.items():
         if isinstance(value, dict):
             yield f"{indent}{key}:"
@@ -78,6 +79,13 @@ def in_lines(found: dict[str, Any], indent: str = "") -> Iterator[str]:
                 yield indent + "  " + ", ".join(f"{k} {v}" for k, v in item.items())
         else:
             yield f"{indent}{key}: {size(value) if key == 'bytes' else _listed(value)}"
+
+
+def verified(found: dict[str, Any]) -> str:
+    """What `steps.verify` found."""
+    if found["problems"]:
+        return "\n".join([*found["problems"], f"{found['path']}: {len(found['problems'])} problems"])
+    return f"{found['path']}: {found['arrays']} arrays, {size(found['bytes'])}, all as they were written"
 
 
 def _listed(value: Any) -> Any:

@@ -21,6 +21,7 @@ from ask_dask.steps.ingest import (
 )
 from ask_dask.steps.job import AnyStep, complaint, placed, read_job, run_job
 from ask_dask.steps.options import Overwrite, Step
+from ask_dask.steps.verify import verify
 
 __all__ = [
     "AnyStep",
@@ -46,4 +47,5 @@ __all__ = [
     "placed",
     "read_job",
     "run_job",
+    "verify",
 ]

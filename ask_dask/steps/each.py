@@ -154,7 +154,7 @@ def info(path: Path) -> dict[str, Any]:
         name: {"shape": list(found.shape), "dtype": str(found.dtype), "chunks": list(found.chunks)}
         for name, found in sorted([*group.arrays(), *_sparse_rows(group)])
     }
-    hidden = ("cv_results", "held_out", "feature_names", "recipe")
+    hidden = ("cv_results", "held_out", "feature_names", "recipe", "listed", "seal")
     facts = {key: value for key, value in about.items() if key not in hidden}
     if "held_out" in about:
         facts["held_out"] = {k: v for k, v in about["held_out"].items() if k not in ("roc", "calibration")}
@@ -225,6 +225,6 @@ def _folder_beside(path: Path) -> Path:
     """A new hidden folder where the path will be."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix=f".{path.name}.partial-", dir=path.parent))
+        return Path(tempfile.mkdtemp(prefix=f".{path.name}.rows-", dir=path.parent))
     except OSError as error:
         raise StoreError(f"Cannot write {path}: {error.strerror}; choose another place.") from error

@@ -1,0 +1,43 @@
+"""Read all of a store and say what is wrong with it."""
+
+from pathlib import Path
+from typing import Any
+
+import dask
+import zarr
+
+from ask_dask import compute, store
+from ask_dask.errors import StoreError
+
+
+def verify(path: Path) -> dict[str, Any]:
+    """Read every chunk of a store: {"path", "arrays", "bytes", "problems"}, the last a list of sentences.
+
+    What stops a store from being opened is the only problem that is then told; damaged chunks are all told, each by
+    array and rows.
+    """
+    facts: dict[str, Any] = {"path": str(path), "arrays": 0, "bytes": 0, "problems": []}
+    try:
+        arrays = [found for _, found in store.open_store(path).members(max_depth=None) if isinstance(found, zarr.Array)]
+    except StoreError as error:
+        return facts | {"problems": [str(error)]}
+    task = dask.delayed(_problem, pure=False, traverse=False)
+    tasks = [task(array, *bounds) for array in arrays for bounds in _parts(array)]
+    found = [problem for problem in compute.run(tasks, "verify", "parts") if problem]
+    return facts | {"arrays": len(arrays), "bytes": store.stored_bytes(path), "problems": found}
+
+
+def _parts(array: zarr.Array) -> list[tuple[int, int]]:
+    """Rows of each chunk or shard, the unit that can be damaged by itself."""
+    if not array.ndim:
+        return [(0, 1)]
+    height = (array.shards or array.chunks)[0]
+    return [(start, min(start + height, array.shape[0])) for start in range(0, array.shape[0], height)]
+
+
+def _problem(array: zarr.Array, start: int, stop: int) -> str | None:
+    try:
+        store.read(array, start, stop)
+    except StoreError as error:
+        return str(error)
+    return None

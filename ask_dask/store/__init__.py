@@ -1,0 +1,32 @@
+"""zarr v3 layout of every store: schema and version, checksummed chunks, atomic publish, fingerprints.
+
+A store is a directory with one zarr group. Its attributes hold, under `ask_dask`, the schema (dataset, model,
+embedding, predictions or checkpoint), the version, who made it from what, what was measured while it was made, and a
+list of its files. It is written under a temporary name beside its place and renamed when whole, so a half-written store
+is never taken for a complete one. Nothing in it is pickled: arrays of numbers and fixed-width text, and JSON.
+"""
+
+from ask_dask.store.arrays import array, create_aligned, create_array, fingerprint, place, read, subgroup, write_array
+from ask_dask.store.attributes import VERSIONS, about, describe
+from ask_dask.store.opening import open_store, stored_bytes
+from ask_dask.store.paths import local, refuse_existing
+from ask_dask.store.publish import create
+
+__all__ = [
+    "VERSIONS",
+    "about",
+    "array",
+    "create",
+    "create_aligned",
+    "create_array",
+    "describe",
+    "fingerprint",
+    "local",
+    "open_store",
+    "place",
+    "read",
+    "refuse_existing",
+    "stored_bytes",
+    "subgroup",
+    "write_array",
+]

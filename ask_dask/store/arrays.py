@@ -1,0 +1,141 @@
+"""Arrays of a store: checksummed chunks in shards, written whole, read with a clear word where they are damaged."""
+
+import hashlib
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.codecs import BloscCodec, Crc32cCodec
+
+from ask_dask import budget
+from ask_dask.errors import StoreError
+
+
+def create_array(group: zarr.Group, name: str, shape: tuple[int, ...], dtype: Any) -> zarr.Array:
+    """An empty array of many rows, chunked and sharded along rows, each chunk with a CRC-32C checksum.
+
+    Write it whole shards at a time, at multiples of `array.shards[0]` rows: then no two tasks share a file.
+    """
+    row_bytes = int(np.prod(shape[1:], dtype=np.int64)) * np.dtype(dtype).itemsize
+    return _array(group, name, shape, dtype, budget.chunk_rows(row_bytes), budget.shard_rows(row_bytes))
+
+
+def create_aligned(
+    group: zarr.Group, arrays: dict[str, tuple[tuple[int, ...], Any]], like: Any = None
+) -> dict[str, zarr.Array]:
+    """Arrays over the same rows, {name: (shape, dtype)}, all cut at the rows where `like`, or the widest, is cut."""
+    if like is not None:
+        chunk, shard = like.chunks[0], (like.shards or like.chunks)[0]
+        return {name: _array(group, name, shape, kind, chunk, shard) for name, (shape, kind) in arrays.items()}
+    widest = max(int(np.prod(shape[1:], dtype=np.int64)) * np.dtype(kind).itemsize for shape, kind in arrays.values())
+    chunk, shard = budget.chunk_rows(widest), budget.shard_rows(widest)
+    return {name: _array(group, name, shape, kind, chunk, shard) for name, (shape, kind) in arrays.items()}
+
+
+def _array(group: zarr.Group, name: str, shape: tuple[int, ...], dtype: Any, chunk: int, shard: int) -> zarr.Array:
+    rows = shape[0] if shape else 1
+    chunk = min(chunk, max(rows, 1))
+    shard = max(1, min(shard, -(-rows // chunk) * chunk) // chunk) * chunk
+    with _text_allowed():
+        return group.create_array(
+            name,
+            shape=shape,
+            dtype=dtype,
+            chunks=(chunk, *shape[1:]),
+            shards=(shard, *shape[1:]),
+            compressors=[BloscCodec(cname="zstd", clevel=1, shuffle="shuffle"), Crc32cCodec()],
+            fill_value=np.zeros((), dtype)[()],
+        )
+
+
+@contextmanager
+def _text_allowed() -> Iterator[None]:
+    """Without zarr's warning that fixed-width text is not in the specification yet.
+
+    Nothing else of zarr is numpy's own text, without objects, and a store has a version, should this ever change.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The data type .* does not have a Zarr V3 specification")
+        yield
+
+
+def write_array(group: zarr.Group, name: str, values: Any) -> zarr.Array:
+    """Store a small array in one checksummed chunk."""
+    values = np.asarray(values)
+    with _text_allowed():
+        array = group.create_array(
+            name,
+            shape=values.shape,
+            dtype=values.dtype,
+            chunks=tuple(max(1, n) for n in values.shape),
+            compressors=[
+                BloscCodec(cname="zstd", clevel=3, shuffle="shuffle", typesize=values.dtype.itemsize or 1),
+                Crc32cCodec(),
+            ],
+        )
+    array[...] = values
+    return array
+
+
+def array(group: zarr.Group, name: str) -> zarr.Array:
+    """An array of a store.
+
+    Raises
+    ------
+    StoreError
+        The store lacks it.
+    """
+    found = group.get(name)
+    if not isinstance(found, zarr.Array):
+        raise StoreError(f"{place(group)} has no array {name!r}: it is damaged, make it again.")
+    return found
+
+
+def subgroup(group: zarr.Group, name: str) -> zarr.Group:
+    """A group of a store, StoreError when the store lacks it."""
+    found = group.get(name)
+    if not isinstance(found, zarr.Group):
+        raise StoreError(f"{place(group)} has no group {name!r}: it is damaged, make it again.")
+    return found
+
+
+def place(found: zarr.Array | zarr.Group) -> str:
+    """The path of a stored array or group, as a person writes it."""
+    return str(found.store_path).removeprefix("file://")
+
+
+def read(array: zarr.Array, start: int = 0, stop: int | None = None) -> np.ndarray:
+    """Rows start..stop of a stored array.
+
+    Raises
+    ------
+    StoreError
+        When a chunk's checksum does not match: names the store, the array and the rows.
+    """
+    try:
+        return np.asarray(array[start:stop] if array.ndim else array[...])
+    except (ValueError, RuntimeError, OSError) as error:
+        end = array.shape[0] if stop is None else stop
+        raise StoreError(
+            f"{place(array)} is damaged between rows {start} and {end} ({error}): make the store again."
+        ) from error
+
+
+def fingerprint(*parts: Any) -> str:
+    """A short hash of arrays, bytes and text: equal content, equal fingerprint.
+
+    >>> fingerprint(np.arange(3), "a") == fingerprint(np.arange(3), "a") != fingerprint("b")
+    True
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            digest.update(f"{part.dtype.str}{part.shape}".encode())
+            digest.update(np.ascontiguousarray(part).view(np.uint8).data)
+        else:
+            digest.update(part if isinstance(part, bytes) else str(part).encode())
+        digest.update(b"\0")
+    return digest.hexdigest()

@@ -1,0 +1,22 @@
+"""What a store says of itself, in its attributes."""
+
+from typing import Any
+
+import zarr
+
+VERSIONS = dict.fromkeys(("dataset", "embedding", "model", "predictions", "checkpoint"), 2)
+"""The schemas this package writes and the one version of each that it reads."""
+
+
+KEY = "ask_dask"
+
+
+def about(group: zarr.Group) -> dict[str, Any]:
+    """What a store says of itself: schema, version, made_by and everything given to `describe`."""
+    found = group.attrs.get(KEY, {})
+    return dict(found) if isinstance(found, dict) else {}
+
+
+def describe(group: zarr.Group, **facts: Any) -> None:
+    """Add facts (JSON values) to what a store says of itself."""
+    group.attrs[KEY] = about(group) | facts

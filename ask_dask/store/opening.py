@@ -1,0 +1,80 @@
+"""Opening a store, and telling what is wrong with it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+
+from ask_dask import budget
+from ask_dask.errors import StoreError
+from ask_dask.store import listing
+from ask_dask.store.attributes import KEY, VERSIONS
+from ask_dask.store.paths import local
+
+LARGEST_CHUNK, MOST_PARTS = 2 << 30, 10_000_000
+"""Bytes of a chunk that the compressor can hold, and parts of an array that a job can look after."""
+
+
+def open_store(path: str | Path, schema: str | None = None) -> zarr.Group:
+    """A complete store, read-only.
+
+    Raises
+    ------
+    StoreError
+        Nothing there, not a store of this package, unfinished, with files missing or changed, of another schema than
+        asked, or of a version that this package does not know.
+    """
+    path = local(path)
+    if not path.exists():
+        raise StoreError(f"There is no store at {path}: check the path.")
+    try:
+        group = zarr.open_group(path, mode="r", zarr_format=3)
+        about: Any = group.attrs[KEY]
+        found, version = about["schema"], about["version"]
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"{path} is not a store that ask-dask wrote: give one made by ask-dask.") from error
+    if not about.get("complete"):
+        raise StoreError(f"{path} was never finished: make it again with --overwrite.")
+    if version != VERSIONS.get(found):
+        raise StoreError(
+            f"{path} is {_a(found)} store of version {version} and this release reads version "
+            f"{VERSIONS.get(found, 'none')}: use the release that wrote it, or make it again."
+        )
+    if schema is not None and found != schema:
+        raise StoreError(f"{path} is {_a(found)} store, where {_a(schema)} store is needed: check the path.")
+    found_wrong = listing.wrong(path)
+    if found_wrong:
+        more = f" and {len(found_wrong) - 1} more" if len(found_wrong) > 1 else ""
+        raise StoreError(
+            f"{path} is damaged, {found_wrong[0]}{more}: copy it again, or make it again with --overwrite."
+        )
+    for name in listing.members(about):
+        try:
+            member = group[name]
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise StoreError(
+                f"{path} is damaged, its array {name} cannot be opened ({error}): make it again."
+            ) from error
+        _require_sane(path, name, member)
+    return group
+
+
+def _require_sane(path: Path, name: str, member: Any) -> None:
+    """Refuse an array whose description asks for more memory or tasks than any that this package writes."""
+    if not isinstance(member, zarr.Array):
+        return
+    chunk = int(np.prod(member.chunks, dtype=object)) * member.dtype.itemsize
+    parts = -(-member.shape[0] // (member.shards or member.chunks)[0]) if member.ndim else 1
+    if chunk > LARGEST_CHUNK or parts > MOST_PARTS:
+        said = f"chunks of {budget.size(chunk)} and {parts:,} parts"
+        raise StoreError(f"{path} is not taken: its array {name} claims {said}, which ask-dask does not write.")
+
+
+def _a(word: str) -> str:
+    return f"an {word}" if word[0] in "aeiou" else f"a {word}"
+
+
+def stored_bytes(path: str | Path) -> int:
+    """Bytes that a store takes on disk."""
+    return sum(file.stat().st_size for file in local(path).rglob("*") if file.is_file())

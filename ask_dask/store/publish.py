@@ -1,0 +1,154 @@
+"""Writing a store: under a temporary name, by one job at a time, renamed when whole."""
+
+import errno
+import platform
+import shutil
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+
+import zarr
+from filelock import FileLock, Timeout
+
+from ask_dask.errors import StoreError
+from ask_dask.store import listing
+from ask_dask.store.attributes import VERSIONS, describe
+from ask_dask.store.paths import local, refuse_existing
+
+PARTIAL, OLD = ".partial-", ".old-"
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def create(path: str | Path, schema: str, overwrite: bool = False) -> Iterator[zarr.Group]:
+    """A new store, open for writing; published whole when the block ends, removed when it raises.
+
+    Parameters
+    ----------
+    path : path
+        Where the store will be. With `overwrite` it replaces a store of the same schema, and never anything else.
+    schema : {"dataset", "model", "embedding", "predictions", "checkpoint"}
+
+    Yields
+    ------
+    zarr.Group
+        Set `describe(group, ...)` and write arrays with `create_array` or `write_array`.
+
+    Raises
+    ------
+    StoreError
+        Something is there that may not be replaced, another job writes it, or the place cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> from ask_dask.store import open_store, write_array
+    >>> path = tempfile.mkdtemp() + "/p.zarr"
+    >>> with create(path, "predictions") as group:
+    ...     _ = write_array(group, "score", np.arange(3.0))
+    >>> open_store(path, "predictions")["score"][:]
+    array([0., 1., 2.])
+    """
+    path = local(path)
+    refuse_existing(path, overwrite, schema)
+    with _writable(path), _alone(path):
+        _tidy(path)
+        partial, old = (_beside(path, kind) for kind in (PARTIAL, OLD))
+        tries = 1
+        try:
+            group = zarr.open_group(partial, mode="w", zarr_format=3)
+            describe(group, schema=schema, version=VERSIONS[schema], made_by=_made_by())
+            yield group
+            listing.close(group, partial)
+            _publish(partial, path, old, overwrite)
+        except KeyboardInterrupt:
+            tries = 4  # in zarr's own thread a write that was interrupted still ends
+            raise
+        finally:
+            for number in range(tries):
+                time.sleep(0.05 if number else 0)
+                shutil.rmtree(partial, ignore_errors=True)
+            if path.exists():  # interrupted after it was published
+                _discard(old)
+
+
+def _beside(path: Path, kind: str) -> Path:
+    return path.with_name(f".{path.name}{kind}{uuid.uuid4().hex[:8]}")
+
+
+@contextmanager
+def _writable(path: Path) -> Iterator[None]:
+    """Errors of the file system in one sentence."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        if isinstance(error, StoreError) or error.errno is None:
+            raise
+        what_to_do = "make room there or choose" if error.errno in FULL else "choose"
+        raise StoreError(
+            f"Cannot write {path}: {error.strerror}; nothing was published there: {what_to_do} another place."
+        ) from error
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Refuse a second job that writes the same store; the system frees the lock of a job that was killed."""
+    file = path.with_name(f".{path.name}.lock")
+    lock = FileLock(file, timeout=0)
+    file.touch()  # which says why, where the lock would only say that it cannot be had
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise StoreError(f"{path} is being written by another job: wait for it, or choose another place.") from error
+    except NotImplementedError:  # a file system without locks
+        yield
+        return
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+        lock.release()
+
+
+def _tidy(path: Path) -> None:
+    """Remove what a job that was killed left, and put back a store that it was about to replace."""
+    for left in list(path.parent.iterdir()):
+        if left.name.startswith(f".{path.name}{PARTIAL}") or (
+            path.exists() and left.name.startswith(f".{path.name}{OLD}")
+        ):
+            _discard(left)
+        elif left.name.startswith(f".{path.name}{OLD}"):
+            left.rename(path)
+
+
+def _publish(partial: Path, path: Path, old: Path, overwrite: bool) -> None:
+    refuse_existing(path, overwrite)  # another run may have published there meanwhile
+    try:
+        if path.exists():
+            path.rename(old)
+        partial.rename(path)
+    except BaseException:
+        if old.exists() and not path.exists():
+            old.rename(path)
+        raise
+    _discard(old)
+
+
+def _discard(old: Path) -> None:
+    if old.is_dir() and not old.is_symlink():
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        old.unlink(missing_ok=True)
+
+
+def _made_by() -> dict[str, str]:
+    packages = ("ask_dask", "numpy", "scipy", "zarr", "dask", "scikit-learn")
+    return {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "python": platform.python_version(),
+        **{name: metadata.version(name) for name in packages},
+    }
