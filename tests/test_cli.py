@@ -56,7 +56,7 @@ def here(made, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["data", "model", "predictions"])
 def test_verify_reads_all_of_a_store_and_names_what_is_damaged(here, ask, name):
     shutil.copytree(f"{name}.zarr", "copy.zarr")
-    code, out, err = ask("verify", "copy.zarr")
+    code, out, _ = ask("verify", "copy.zarr")
     assert code == 0 and out.endswith("all as they were written\n") and out.startswith("copy.zarr: ")
     chunks = sorted(path for path in Path("copy.zarr").rglob("c/*") if path.is_file() and path.stat().st_size > 100)
     hurt = {chunks[0], chunks[-1]}
