@@ -37,34 +37,98 @@ def run(tasks: Sequence[Delayed], label: str | None, unit: str = "shards", local
     if not tasks:
         return []
     with progress(label, len(tasks), unit) as advance:
+        keys = {task.key for task in tasks}
+
+        def told(key: Any, _: Any) -> None:
+            if key in keys:
+                advance()
+
         if local:
             with dask.config.set(scheduler="threads"):
-                return _run_local(tasks, advance)
+                return _run_local(tasks, told)
         client = _client()
-        return _run_distributed(client, tasks, advance) if client else _run_local(tasks, advance)
+        return _run_distributed(client, tasks, advance) if client else _run_local(tasks, told)
 
 
-def tree_sum(parts: Sequence[Delayed], fan_in: int = 4) -> Delayed:
-    """The sum of the parts as a tree of small additions, so that few partial sums are alive at once."""
-    while len(parts) > 1:
-        parts = [dask.delayed(_sum, pure=False)(*parts[i : i + fan_in]) for i in range(0, len(parts), fan_in)]
-    return parts[0]
+def run_sum(
+    parts: Sequence[Delayed],
+    label: str,
+    unit: str = "shards",
+    so_far: Any = None,
+    done: int = 0,
+    added: Callable[[int, Any], None] = lambda number, total: None,
+) -> Any:
+    """The sum of the parts (anything with +) in their order, so that it does not depend on who was done first.
+
+    Parameters
+    ----------
+    so_far, done : optional
+        The sum of the first `done` parts, which are not computed again.
+    added : callable
+        Told the number of parts in the sum, and the sum, after each addition.
+    """
+    with progress(label, len(parts), unit, done) as advance:
+        if done == len(parts):
+            return so_far
+        client = _client()
+        if client:
+            return _sum_distributed(client, parts, so_far, done, added, advance)
+        return _sum_local(parts, so_far, done, added, advance)
 
 
-def _sum(first: Any, *rest: Any) -> Any:
+def _sum_local(
+    parts: Sequence[Delayed], so_far: Any, done: int, added: Callable[[int, Any], None], advance: Callable[[], None]
+) -> Any:
+    """As a chain of additions, which also has the parts computed in their order."""
+    add, total, numbers = dask.delayed(_added, pure=False), so_far, {}
+    for number, part in enumerate(parts[done:], done + 1):
+        total = part if total is None else add(total, part)
+        numbers[total.key] = number
+    keys = {part.key for part in parts}
+
+    def told(key: Any, value: Any) -> None:
+        if key in keys:
+            advance()
+        if key in numbers:
+            added(numbers[key], value)
+
+    return _run_local([total], told)[0]
+
+
+def _sum_distributed(
+    client: Any,
+    parts: Sequence[Delayed],
+    so_far: Any,
+    done: int,
+    added: Callable[[int, Any], None],
+    advance: Callable[[], None],
+) -> Any:
+    """Added here; of many workers the parts come in groups, those that are early wait for those before them."""
+    height = max(1, min(8, workers() // 4))
+    groups = [parts[start : start + height] for start in range(done, len(parts), height)]
+    sums = [group[0] if len(group) == 1 else dask.delayed(_added, pure=False)(*group) for group in groups]
+    total, number, early = so_far, 0, {}
+
+    def take(place: int, value: Any) -> None:
+        nonlocal total, number
+        early[place] = value
+        while number in early:
+            value = early.pop(number)
+            total = value if total is None else total + value
+            number += 1
+            added(min(done + number * height, len(parts)), total)
+        for _ in groups[place]:
+            advance()
+
+    futures = [client.compute(part, optimize_graph=False, priority=-place) for place, part in enumerate(sums)]
+    _each_distributed(client, futures, take)
+    return total
+
+
+def _added(first: Any, *rest: Any) -> Any:
     for part in rest:
         first = first + part
     return first
-
-
-def run_sum(parts: Sequence[Delayed], label: str, unit: str = "shards") -> Any:
-    """The sum of the parts (anything with +), added in a tree; progress counts the parts."""
-    total = tree_sum(parts)
-    with progress(label, len(parts), unit) as advance:
-        client = _client()
-        if client:
-            return _run_distributed(client, [total], advance, watched=parts)[0]
-        return _run_local([total], advance, watched=parts)[0]
 
 
 def shared(value: Any) -> Delayed:
@@ -95,15 +159,14 @@ def _client() -> Any:
     return owner if hasattr(owner, "submit") and hasattr(owner, "scheduler_info") else None
 
 
-def _run_local(tasks: Sequence[Delayed], advance: Callable[[], None], watched: Sequence[Delayed] = ()) -> list[Any]:
-    keys = {task.key for task in watched or tasks}
+def _run_local(tasks: Sequence[Delayed], done: Callable[[Any, Any], None]) -> list[Any]:
+    """Results in order; `done` is told the key and the value of each task of the graph as it ends."""
 
-    def done(key: Any, *_: Any) -> None:
-        if key in keys:
-            advance()
+    def told(key: Any, value: Any, *_: Any) -> None:
+        done(key, value)
 
     # As arguments: settings and active callbacks belong to the process, where other threads may be computing too.
-    compute = partial(dask.compute, *tasks, optimize_graph=False, callbacks=[(None, None, None, done, None)])
+    compute = partial(dask.compute, *tasks, optimize_graph=False, callbacks=[(None, None, None, told, None)])
     with one_blas_thread():
         if dask.base.get_scheduler() not in (None, dask.threaded.get):
             return list(compute())
@@ -111,24 +174,33 @@ def _run_local(tasks: Sequence[Delayed], advance: Callable[[], None], watched: S
             return list(compute(pool=pool))
 
 
-def _run_distributed(
-    client: Any, tasks: Sequence[Delayed], advance: Callable[[], None], watched: Sequence[Delayed] = ()
-) -> list[Any]:
+def _run_distributed(client: Any, tasks: Sequence[Delayed], advance: Callable[[], None]) -> list[Any]:
+    """Results in order."""
+    found: list[Any] = [None] * len(tasks)
+
+    def done(place: int, value: Any) -> None:
+        found[place] = value
+        advance()
+
+    _each_distributed(client, client.compute(list(tasks), optimize_graph=False), done)
+    return found
+
+
+def _each_distributed(client: Any, futures: list[Any], done: Callable[[int, Any], None]) -> None:
+    """`done` is told the place and the value of each future as it ends; the cluster then forgets it."""
     from distributed import KilledWorker, as_completed
 
-    futures = client.compute([*tasks, *watched], optimize_graph=False)
-    wanted = futures[: len(tasks)]
-    waiting = {future.key: future for future in futures[len(tasks) :] or wanted}
-    del futures  # so that the cluster forgets what is watched as soon as it is done
+    places = {future.key: place for place, future in enumerate(futures)}
+    waiting = as_completed(futures, raise_errors=False)
+    held = dict(enumerate(futures))
+    del futures
     try:
-        for future in as_completed(list(waiting.values()), raise_errors=False):
-            if future.status != "finished":
-                break
-            del waiting[future.key]
-            advance()
-        return client.gather(wanted)
+        for future in waiting:
+            done(places[future.key], future.result())
+            del held[places[future.key]]
+            future.release()
     except BaseException as error:
-        for future in (*wanted, *waiting.values()):
+        for future in held.values():
             future.release()
         with suppress(Exception):  # the scheduler may be what was lost
             client.run(_until_idle, on_error="ignore")
@@ -187,8 +259,8 @@ def progress_shown(shown: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def progress(label: str | None, total: int, unit: str) -> Iterator[Callable[[], None]]:
-    """Progress of a loop: call what is yielded once for each of `total` units."""
+def progress(label: str | None, total: int, unit: str, done: int = 0) -> Iterator[Callable[[], None]]:
+    """Progress of a loop: call what is yielded once for each of `total` units, of which some may be done."""
     started = time.monotonic()
     if not (_shown and label):
         yield lambda: None
@@ -196,10 +268,10 @@ def progress(label: str | None, total: int, unit: str) -> Iterator[Callable[[], 
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} " + unit),
                    TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())  # fmt: skip
         with Progress(*columns, console=Console(stderr=True)) as bar:
-            task = bar.add_task(label, total=total)
+            task = bar.add_task(label, total=total, completed=done)
             yield lambda: bar.advance(task)
     else:
-        with _Lines(label, total, unit) as lines:
+        with _Lines(label, total, unit, done) as lines:
             yield lines.advance
     if label:
         log.debug("%s: %d %s in %.2f s", label, total, unit, time.monotonic() - started)
@@ -208,9 +280,9 @@ def progress(label: str | None, total: int, unit: str) -> Iterator[Callable[[], 
 class _Lines:
     """A plain line every ten seconds or less often, and at the end."""
 
-    def __init__(self, label: str, total: int, unit: str) -> None:
-        self.label, self.total, self.unit = label, total, unit
-        self.done, self.started, self.said = 0, time.monotonic(), time.monotonic()
+    def __init__(self, label: str, total: int, unit: str, done: int = 0) -> None:
+        self.label, self.total, self.unit, self.before = label, total, unit, done
+        self.done, self.started, self.said = done, time.monotonic(), time.monotonic()
         self.lock = threading.Lock()
 
     def __enter__(self) -> "_Lines":
@@ -223,7 +295,7 @@ class _Lines:
             if now - self.said < 10 or self.done == self.total:
                 return
             self.said, taken = now, now - self.started
-        left = taken / self.done * (self.total - self.done)
+        left = taken / (self.done - self.before) * (self.total - self.done)
         print(f"{self.label}: {self.done}/{self.total} {self.unit}, {taken:.0f} s, about {left:.0f} s left",
               file=sys.stderr, flush=True)  # fmt: skip
 

@@ -5,7 +5,7 @@ the first p landmarks are sub-matrices, and the training moments of a fold are t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import dask
@@ -13,6 +13,7 @@ import numpy as np
 
 from ask_dask import blocks, budget, compute
 from ask_dask.kernels.base import Block, Columns
+from ask_dask.store import Checkpoint
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,18 @@ class Moments:
         each = (self, *others)
         sides = tuple(_each(function, *parts) for parts in zip(*(m.sides for m in each), strict=True))
         return Moments(function(*(m.count for m in each)), function(*(m.sum_y for m in each)), sides)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All of it, by name."""
+        sides = {f"{name}_{i}": value for i, side in enumerate(self.sides) for name, value in vars(side).items()}
+        return {"count": self.count, "sum_y": self.sum_y} | sides
+
+    @classmethod
+    def of_arrays(cls, arrays: dict[str, np.ndarray]) -> "Moments":
+        """From what `arrays` gave."""
+        names = [field.name for field in fields(Side)]
+        sides = [Side(**{name: arrays[f"{name}_{i}"] for name in names}) for i in (0, 1) if f"gram_{i}" in arrays]
+        return cls(arrays["count"], arrays["sum_y"], tuple(sides))
 
     def fold(self, f: int) -> "Moments":
         """The moments of one fold, shapes (1, ...)."""
@@ -104,23 +117,41 @@ class Rows:
         return np.asarray(self.outputs(self.y), np.float64)
 
 
-def gather(X: Any, rows: Rows, n_folds: int, kernel: Columns, typical: Block | None = None) -> Moments:
-    """One pass over an input, a task a shard, partial sums added in a tree as they appear.
+def gather(
+    X: Any,
+    rows: Rows,
+    n_folds: int,
+    kernel: Columns,
+    typical: Block | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Moments:
+    """One pass over an input, a task a shard, partial sums added in the order of the shards.
 
     Parameters
     ----------
     X : numpy, scipy.sparse, dask or zarr, (N, d)
     typical : as in `of_rows`
+    checkpoint : Checkpoint, optional
+        The sum so far is written there now and then, and what is there from an interrupted pass goes on.
 
     Raises
     ------
     InputError
         X holds a NaN or infinity: names the row and column.
     """
+    saved = checkpoint.load() if checkpoint else None
+    so_far = None if saved is None else Moments.of_arrays(saved)
+    done, height = (0, 0) if saved is None else map(int, saved["done"])
+    shards = blocks.shards(X, height or None)  # as they were cut, which may depend on the number of workers
+
+    def added(number: int, total: Moments) -> None:
+        if checkpoint:
+            checkpoint.offer(lambda: {"done": np.array([number, shards[0].stop])} | total.arrays())
+
     shared = dask.delayed((kernel, typical), traverse=False, pure=False)
     task = dask.delayed(_of_shard, pure=False, traverse=False)
-    parts = [task(s.block, rows[s.start : s.stop], shared, n_folds, s.start) for s in blocks.shards(X)]
-    return compute.run_sum(parts, "moments")
+    parts = [task(s.block, rows[s.start : s.stop], shared, n_folds, s.start) for s in shards]
+    return compute.run_sum(parts, "moments", so_far=so_far, done=done, added=added)
 
 
 def _of_shard(X: Block, rows: Rows, shared: tuple[Any, Any], n_folds: int, first_row: int) -> Moments:

@@ -62,7 +62,7 @@ class SparseRows:
     ndim = 2
 
     def __init__(self, group: zarr.Group) -> None:
-        self._place = store.place(group)
+        self._place, self.store_path = store.place(group), group.store_path
         self._data, self._indices, self._indptr = (store.array(group, name) for name in ("data", "indices", "indptr"))
         n_columns = store.about(group).get("n_columns")
         if not isinstance(n_columns, int) or self._data.shape != self._indices.shape or not len(self._indptr.shape):

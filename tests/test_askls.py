@@ -313,7 +313,7 @@ def test_a_plan_that_does_not_fit_names_one_that_does():
 def test_model_stores_of_other_kinds_are_refused(tmp_path):
     with store.create(tmp_path / "p.zarr", "predictions"):
         pass
-    with pytest.raises(StoreError, match="is a predictions store, where a model store is needed"):
+    with pytest.raises(StoreError, match="is a predictions store, where a model or an embedding is needed"):
         ask_dask.load(tmp_path / "p.zarr")
     with pytest.raises(StoreError, match="no store at"):
         ask_dask.load(tmp_path / "none.zarr")

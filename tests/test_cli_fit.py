@@ -21,8 +21,8 @@ from ask_dask.kernels import DirectedGraph
 PATIENT = """
 import time
 from ask_dask import cli
-from ask_dask.solve import checkpoint
-checkpoint.SECONDS = 0
+from ask_dask.store import checkpoint
+checkpoint.SECONDS, checkpoint.SHARE = 0, float("inf")
 offer = checkpoint.Checkpoint.offer
 checkpoint.Checkpoint.offer = lambda *given: (offer(*given), time.sleep(0.2))
 cli.main()

@@ -69,6 +69,39 @@ def test_results_come_in_order_and_sums_are_equal(scheduler):
     assert compute.workers() == 2
 
 
+def test_a_sum_goes_on_from_a_part_of_it_and_is_told_in_order(scheduler):
+    told = []
+    found = compute.run_sum(
+        tasks(square, 9),
+        "squares",
+        so_far=np.full(3, 14),
+        done=4,
+        added=lambda n, total: told.append((n, int(total[0]))),
+    )
+    np.testing.assert_array_equal(found, np.full(3, 204))
+    assert told == [(n, sum(i * i for i in range(n))) for n in range(5, 10)]
+    np.testing.assert_array_equal(compute.run_sum(tasks(square, 3), "done", so_far=np.ones(3), done=3), np.ones(3))
+
+
+def wait(i, done):
+    """The first part comes last."""
+    deadline = time.monotonic() + 10
+    while i == 0 and not os.path.exists(done) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if i == 2:
+        open(done, "w").close()
+    return np.array([10.0**i])
+
+
+def test_parts_that_come_early_wait_for_their_turn(tmp_path):
+    told = []
+    with dask.config.set(num_workers=3):
+        compute.run_sum(
+            tasks(wait, 3, str(tmp_path / "done")), "x", added=lambda n, total: told.append(float(total[0]))
+        )
+    assert told == [1, 11, 111]
+
+
 def test_processes_give_the_same_sum():
     with dask.config.set(scheduler="processes", num_workers=2):
         np.testing.assert_array_equal(compute.run_sum(tasks(square, 5), "squares"), np.full(3, 30))

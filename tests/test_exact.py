@@ -30,7 +30,8 @@ from ask_dask.kernels import (
     StudentT,
     Symmetrised,
 )
-from ask_dask.solve import DenseSystem, IterativeSystem, Tiles, checkpoint, tiles
+from ask_dask.solve import DenseSystem, IterativeSystem, Tiles, tiles
+from ask_dask.store import checkpoint
 
 rng = np.random.default_rng(11)
 POINTS = rng.uniform(0.1, 2.0, size=(70, 4))
@@ -207,6 +208,7 @@ class _Interrupted(Precomputed):
 def eager(monkeypatch):
     """Checkpoints at every step; blocks are counted from a large number down."""
     monkeypatch.setattr(checkpoint, "SECONDS", 0)
+    monkeypatch.setattr(checkpoint, "SHARE", np.inf)
     monkeypatch.setattr(_Interrupted, "left", 10**6)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from ask_dask import store
+from ask_dask import budget, store
 from ask_dask.errors import InputError, StoreError
 from ask_dask.score import RankCounts, Scores, curves, metrics, score_predictions, scores, stored, summary
 
@@ -214,8 +214,8 @@ def stores(path, codes, values, probability, labels, **facts):
 
 @pytest.mark.parametrize(("n_classes", "scheduler"), [(2, "threads"), (3, "threads"), (2, "processes")])
 def test_predictions_are_scored_by_shards(tmp_path, monkeypatch, n_classes, scheduler):
-    monkeypatch.setattr(store.budget, "CHUNK_BYTES", 1)
-    monkeypatch.setattr(store.budget, "SHARD_BYTES", 1)
+    monkeypatch.setattr(budget, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(budget, "SHARD_BYTES", 1)
     monkeypatch.setattr(stored, "BLOCK", 1000)
     codes, values, probability = sample(5000, n_classes, dtype=np.float32)
     labels = [-1, 1, 5][:n_classes]

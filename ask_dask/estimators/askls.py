@@ -72,8 +72,8 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
         Of minres: landmarks of the Nystrom approximation that preconditions. "auto" is at most 500, within the budget,
         and none of a sparse kernel; 0 is none.
     checkpoint : path, optional
-        Of minres: where the iterate is kept every minute; an interrupted fit goes on from it, a finished one removes
-        it.
+        Where the sums of the pass over the rows, or the iterate of minres, are kept now and then; an interrupted fit
+        goes on from there, and a finished one removes it.
     compare_exact : bool, default False
         Also solve exactly at the chosen gamma, and record the error of every landmark count in `landmark_error_`.
     class_weight : {None, "balanced"} or dict, default None

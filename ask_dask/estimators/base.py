@@ -25,9 +25,8 @@ from ask_dask.estimators.inputs import (
     default_kernel,
 )
 from ask_dask.estimators.merge import STACKED, combine
-from ask_dask.estimators.on_landmarks import OnLandmarks
 from ask_dask.estimators.outputs import Outputs, Task
-from ask_dask.estimators.plan import check_memory, exact_engine, is_exact
+from ask_dask.estimators.plan import check_memory, engine_of, is_exact
 from ask_dask.estimators.problem import Fitted, Placed, Problem
 from ask_dask.estimators.reference import landmark_error
 from ask_dask.kernels import Kernel, Symmetrised
@@ -132,7 +131,7 @@ class AsKLS(BaseEstimator):
             scored,
             self.steps_,
         )
-        engine = exact_engine(self, problem) if is_exact(self) else OnLandmarks(problem, counts)
+        engine = engine_of(self, problem, counts)
         chosen = self._select(engine, problem) if n_folds else 0
         self._keep(engine.fitted(chosen), placed, *engine.pairs[chosen], rows, columns)
         if self.compare_exact:

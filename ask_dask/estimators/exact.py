@@ -13,7 +13,6 @@ from ask_dask import blocks, compute, landmarks, moments
 from ask_dask.estimators.problem import Fitted, Placed, Problem
 from ask_dask.estimators.selection import HeldOut
 from ask_dask.solve import (
-    Checkpoint,
     Convergence,
     DenseSystem,
     IterativeSystem,
@@ -23,6 +22,7 @@ from ask_dask.solve import (
     Tiles,
     mean_solution,
 )
+from ask_dask.store import Checkpoint
 
 
 class Dense:

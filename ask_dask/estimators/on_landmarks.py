@@ -9,6 +9,7 @@ from ask_dask.estimators.problem import Fitted, Problem
 from ask_dask.estimators.selection import HeldOut, predict_held_out
 from ask_dask.moments import Moments
 from ask_dask.solve import LandmarkSystem, Solution, mean_solution
+from ask_dask.store import Checkpoint
 
 
 class OnLandmarks:
@@ -18,18 +19,21 @@ class OnLandmarks:
     ----------
     problem : Problem
     counts : increasing numbers of landmarks, the last one that of the problem's landmarks
+    checkpoint : Checkpoint, optional
 
     Attributes
     ----------
     pairs : list of (landmark count, gamma)
     """
 
-    def __init__(self, problem: Problem, counts: Sequence[int]) -> None:
-        self.problem, self.counts = problem, counts
+    def __init__(self, problem: Problem, counts: Sequence[int], checkpoint: Checkpoint | None = None) -> None:
+        self.problem, self.counts, self.checkpoint = problem, counts, checkpoint
         self.pairs = [(n, gamma) for n in counts for gamma in problem.gammas]
         with compute.measured(problem.steps, "moments"):
             placed = problem.placed
-            self.found = moments.gather(problem.X, problem.rows, max(1, problem.n_folds), placed.at, placed.typical)
+            self.found = moments.gather(
+                problem.X, problem.rows, max(1, problem.n_folds), placed.at, placed.typical, checkpoint
+            )
         with compute.measured(problem.steps, "core matrix"), compute.one_blas_thread():
             self.maps = {n: placed.feature_map(n) for n in counts}
 
@@ -74,4 +78,6 @@ class OnLandmarks:
         return {n: self._everything(n, gamma)[1] for n in self.counts}
 
     def finished(self) -> None:
-        """Nothing was kept on the way."""
+        """Remove the checkpoint."""
+        if self.checkpoint:
+            self.checkpoint.remove()

@@ -1,6 +1,6 @@
 """Which way a fit is solved, and whether its plan fits the memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,10 +14,11 @@ from ask_dask import budget, compute, store
 from ask_dask.errors import InputError
 from ask_dask.estimators.exact import Dense, Iterative
 from ask_dask.estimators.inputs import is_lazy
+from ask_dask.estimators.on_landmarks import OnLandmarks
 from ask_dask.estimators.outputs import Outputs
 from ask_dask.estimators.problem import Problem
-from ask_dask.solve import Checkpoint
-from ask_dask.sparse import row_bytes
+from ask_dask.sparse import SparseRows, row_bytes
+from ask_dask.store import Checkpoint
 
 MOST_PRECONDITIONER = 500
 """Landmarks of the preconditioner, unless the user or the budget says otherwise."""
@@ -81,8 +82,10 @@ def _wanted(estimator: Any) -> int:
     return 0 if estimator.preconditioner == "auto" else int(estimator.preconditioner)
 
 
-def exact_engine(estimator: Any, problem: Problem) -> Dense | Iterative:
-    """The exact solution as the estimator's parameters ask for it."""
+def engine_of(estimator: Any, problem: Problem, counts: Sequence[int]) -> OnLandmarks | Dense | Iterative:
+    """What solves the problem as the estimator's parameters ask for it."""
+    if not is_exact(estimator):
+        return OnLandmarks(problem, counts, _checkpoint(estimator, problem))
     if estimator.solver == "direct":
         return Dense(problem)
     return iterative(problem, estimator, checkpoint=_checkpoint(estimator, problem))
@@ -103,10 +106,12 @@ def iterative(problem: Problem, estimator: Any, checkpoint: Checkpoint | None = 
 
 
 def _checkpoint(estimator: Any, problem: Problem) -> Checkpoint | None:
+    """Where the fit may go on; gammas and damping decide what is iterated, and of moments nothing."""
     if estimator.checkpoint is None:
         return None
-    kernel = problem.placed.kernel.to_dict()
-    parts = (problem.X, problem.outputs.y, problem.folds, problem.weights.fit, kernel, problem.gammas, problem.damping)
+    placed = problem.placed
+    parts = [problem.X, problem.outputs.y, problem.folds, problem.weights.fit, placed.kernel.to_dict()]
+    parts += [problem.gammas, problem.damping] if is_exact(estimator) else [placed.row_points, placed.column_points]
     return Checkpoint(estimator.checkpoint, store.fingerprint(*(piece for part in parts for piece in _pieces(part))))
 
 
@@ -119,7 +124,7 @@ def _pieces(part: Any) -> Iterator[Any]:
     elif sp.issparse(part):
         part = part.tocsr()
         yield from (part.data, part.indices, part.indptr, part.shape)
-    elif isinstance(part, zarr.Array):
-        yield from (store.place(part), part.shape)
+    elif isinstance(part, zarr.Array | SparseRows):
+        yield from (store.origin(part.store_path), part.shape)
     else:
         yield part.name if isinstance(part, da.Array) else part

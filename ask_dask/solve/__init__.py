@@ -1,14 +1,12 @@
 """AsK-LS solved: small dense systems on moments, the whole matrix at once, or MINRES on its tiles."""
 
 from ask_dask.solve.askls import LandmarkSystem, Solution, mean_solution
-from ask_dask.solve.checkpoint import Checkpoint
 from ask_dask.solve.dense import DenseSystem
 from ask_dask.solve.iterative import Convergence, IterativeSystem, Preconditioner
 from ask_dask.solve.resonance import Resonance, resonance
 from ask_dask.solve.tiles import Tiles
 
 __all__ = [
-    "Checkpoint",
     "Convergence",
     "DenseSystem",
     "IterativeSystem",

@@ -20,10 +20,10 @@ import numpy as np
 
 from ask_dask import compute
 from ask_dask.solve.askls import LandmarkSystem, Solution
-from ask_dask.solve.checkpoint import Checkpoint
 from ask_dask.solve.minres import State, smallest
 from ask_dask.solve.resonance import SINGULAR, condition
 from ask_dask.solve.tiles import Tiles
+from ask_dask.store import Checkpoint
 
 FLOOR = 0.1
 """Least eigenvalue of the preconditioner, in units of 1/gamma: K may not be at a resonance where its model is."""

@@ -119,7 +119,7 @@ class Fit(KernelOptions):
             cv=self.folds,
             preconditioner="auto" if self.preconditioner is None else self.preconditioner,
             landmarks=self.sampling,
-            checkpoint=self.to.with_name(f".{self.to.name}.checkpoint") if self.solver == "minres" else None,
+            checkpoint=self.to.with_name(f".{self.to.name}.checkpoint"),
             memory=self.memory,
             random_state=self.seed,
             **{name: getattr(self, name) for name in SAME},

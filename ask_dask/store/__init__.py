@@ -8,12 +8,14 @@ is never taken for a complete one. Nothing in it is pickled: arrays of numbers a
 
 from ask_dask.store.arrays import array, create_aligned, create_array, fingerprint, place, read, subgroup, write_array
 from ask_dask.store.attributes import VERSIONS, about, describe
-from ask_dask.store.opening import open_store, stored_bytes
+from ask_dask.store.checkpoint import Checkpoint
+from ask_dask.store.opening import open_store, origin, stored_bytes
 from ask_dask.store.paths import local, refuse_existing
 from ask_dask.store.publish import create
 
 __all__ = [
     "VERSIONS",
+    "Checkpoint",
     "about",
     "array",
     "create",
@@ -23,6 +25,7 @@ __all__ = [
     "fingerprint",
     "local",
     "open_store",
+    "origin",
     "place",
     "read",
     "refuse_existing",

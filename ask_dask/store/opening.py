@@ -5,11 +5,13 @@ from typing import Any
 
 import numpy as np
 import zarr
+from zarr.storage import StorePath
 
 from ask_dask import budget
 from ask_dask.errors import StoreError
 from ask_dask.store import listing
 from ask_dask.store.attributes import KEY, VERSIONS
+from ask_dask.store.attributes import about as attributes
 from ask_dask.store.paths import local
 
 LARGEST_CHUNK, MOST_PARTS = 2 << 30, 10_000_000
@@ -73,6 +75,20 @@ def _require_sane(path: Path, name: str, member: Any) -> None:
 
 def _a(word: str) -> str:
     return f"an {word}" if word[0] in "aeiou" else f"a {word}"
+
+
+def origin(place: StorePath) -> str:
+    """What tells the content of a stored array or group: the fingerprint of its store, else where it is.
+
+    >>> origin(zarr.create_array({}, shape=1, dtype="f4").store_path).startswith("memory://")
+    True
+    """
+    try:
+        root = zarr.open_group(place.store, mode="r", zarr_format=3)
+    except (OSError, KeyError, ValueError):
+        return str(place)
+    fingerprint = attributes(root).get("fingerprint")
+    return f"{fingerprint}/{place.path}" if fingerprint else str(place)
 
 
 def stored_bytes(path: str | Path) -> int:

@@ -1,4 +1,4 @@
-"""What an interrupted iteration goes on from: a store, written now and then, and used only for the same problem."""
+"""What interrupted work goes on from: a store, written now and then, and used only for the same problem."""
 
 import shutil
 import time
@@ -7,11 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
-from ask_dask import store
 from ask_dask.errors import StoreError
+from ask_dask.store.arrays import array, create_array, read
+from ask_dask.store.attributes import about, describe
+from ask_dask.store.opening import open_store
+from ask_dask.store.paths import local
+from ask_dask.store.publish import create
 
-SECONDS = 60.0
-"""Least time between two writes, unless a checkpoint has its own."""
+SECONDS = 10.0
+"""Least time between two writes."""
+
+SHARE = 0.02
+"""Of the time that writing may take."""
 
 
 class Checkpoint:
@@ -22,13 +29,11 @@ class Checkpoint:
     path : path
     problem : str
         Fingerprint of everything that decides the result.
-    seconds : float, optional
-        Least time between two writes; default: `SECONDS`.
     """
 
-    def __init__(self, path: str | Path, problem: str, seconds: float | None = None) -> None:
-        self.path, self.problem, self._written = store.local(path), problem, time.monotonic()
-        self.seconds = SECONDS if seconds is None else seconds
+    def __init__(self, path: str | Path, problem: str) -> None:
+        self.path, self.problem = local(path), problem
+        self._due = time.monotonic() + SECONDS
 
     def load(self) -> dict[str, np.ndarray] | None:
         """The arrays, or None when there is no checkpoint.
@@ -40,23 +45,25 @@ class Checkpoint:
         """
         if not self.path.exists():
             return None
-        group = store.open_store(self.path, "checkpoint")
-        if store.about(group)["problem"] != self.problem:
+        group = open_store(self.path, "checkpoint")
+        if about(group)["problem"] != self.problem:
             raise StoreError(
                 f"{self.path} is the checkpoint of another fit (other data or parameters): remove it, or name another "
                 "place."
             )
-        return {name: store.read(store.array(group, name)) for name, _ in group.arrays()}
+        return {name: read(array(group, name)) for name, _ in group.arrays()}
 
     def offer(self, arrays: Callable[[], dict[str, np.ndarray]], last: bool = False) -> None:
         """Write the arrays if it is time, or if there will be no more."""
-        if time.monotonic() - self._written < self.seconds and not last:
+        started = time.monotonic()
+        if started < self._due and not last:
             return
-        with store.create(self.path, "checkpoint", overwrite=True) as group:
-            store.describe(group, problem=self.problem)
+        with create(self.path, "checkpoint", overwrite=True) as group:
+            describe(group, problem=self.problem)
             for name, values in arrays().items():
-                store.create_array(group, name, values.shape, values.dtype)[...] = values
-        self._written = time.monotonic()
+                create_array(group, name, values.shape, values.dtype)[...] = values
+        ended = time.monotonic()
+        self._due = ended + max(SECONDS, (ended - started) / SHARE)
 
     def remove(self) -> None:
         """Once the result is kept."""
