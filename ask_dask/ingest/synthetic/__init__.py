@@ -4,8 +4,9 @@
 """
 
 from ask_dask.ingest.synthetic.best import Made
+from ask_dask.ingest.synthetic.encoded import make_store
 from ask_dask.ingest.synthetic.folder import make_folder, read_manifest
 from ask_dask.ingest.synthetic.rows import make_rows
 from ask_dask.ingest.synthetic.text import make_criteo
 
-__all__ = ["Made", "make_criteo", "make_folder", "make_rows", "read_manifest"]
+__all__ = ["Made", "make_criteo", "make_folder", "make_rows", "make_store", "read_manifest"]

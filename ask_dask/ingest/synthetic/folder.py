@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -155,8 +156,8 @@ def _make(folder: Path, files: list[str], n_rows: int, first: int, random_state:
     """Make what is not there; the tally of all rows."""
     task = dask.delayed(_make_file, pure=False)
     cuts = [first + n_rows * i // len(files) for i in range(len(files) + 1)]
-    work = zip(files, cuts[:-1], cuts[1:], strict=True)
-    tasks = [task(folder / name, start, stop, random_state) for name, start, stop in work]
+    work = zip(files, pairwise(cuts), strict=True)
+    tasks = [task(folder / name, start, stop, random_state) for name, (start, stop) in work]
     return compute.run_sum(tasks, "Make", "files")
 
 
