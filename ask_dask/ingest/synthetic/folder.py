@@ -11,7 +11,7 @@ import dask
 from ask_dask import budget, compute, store
 from ask_dask.errors import InputError, StoreError
 from ask_dask.ingest.synthetic.best import Tally
-from ask_dask.ingest.synthetic.rows import BLOCK_ROWS, check_rows, make_rows
+from ask_dask.ingest.synthetic.rows import BLOCK_ROWS, VERSION, check_rows, make_rows
 from ask_dask.ingest.synthetic.text import write_rows, writing
 
 MANIFEST = "made.json"
@@ -19,8 +19,6 @@ MANIFEST = "made.json"
 
 FILE_ROWS = 500_000
 """Rows of a file, if nobody says how many files there are."""
-
-_VERSION = 1  # of the rows: another one makes others from the same seed
 
 
 def make_folder(
@@ -76,7 +74,7 @@ def make_folder(
     """
     check_rows(n_rows, first, random_state)
     asked: dict[str, Any] = {
-        "format": "criteo", "version": _VERSION, "n_rows": n_rows, "first": first, "random_state": random_state,
+        "format": "criteo", "version": VERSION, "n_rows": n_rows, "first": first, "random_state": random_state,
         "n_files": _n_files(n_rows, n_files), "compress": compress,
     }  # fmt: skip
     files = _names(asked["n_files"], compress)

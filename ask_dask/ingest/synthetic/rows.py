@@ -12,6 +12,9 @@ import numpy as np
 from ask_dask.errors import InputError
 from ask_dask.ingest.synthetic.signal import click_probability
 
+VERSION = 1
+"""Of the rows: another one makes others from the same seed."""
+
 BLOCK_ROWS = 1 << 14
 """Rows that are made together, from one stretch of random numbers."""
 
