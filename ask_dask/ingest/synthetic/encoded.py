@@ -79,7 +79,7 @@ def make_store(
     settings = settings_of(encoder, CRITEO, settings) if encoder else settings
     settings.check()
     check_memory(CRITEO, settings, memory)
-    found = [RawFile("", f"made-up rows from {first}, seed {random_state}", None, None, None)]
+    found = [RawFile("", f"made-up log from row {first}, seed {random_state}", None, None, None)]
     with store.create(to, "dataset", overwrite) as group:
         steps: list[dict[str, Any]] = []
         staged = group.create_group("staged")
