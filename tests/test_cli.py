@@ -266,7 +266,7 @@ INGEST = '[[step]]\ndo = "ingest"\nfiles = "new.txt"\nto = "x.zarr"\n'
         (STEP + "gama = 1", "job.toml, step 1 (fit): gama: there is no such option here"),
         (STEP + 'gamma = "a"', "step 1 (fit): gamma: input should be a valid number"),
         (STEP + 'memory = "lots"', "step 1 (fit): memory: not a size such as 2GiB"),
-        (STEP + '[[step]]\ndo = "fly"', "step 2 (fly): do: is one of ingest, fit, embed, predict, score, report"),
+        (STEP + '[[step]]\ndo = "fly"', "step 2 (fly): do: is one of make, ingest, fit, embed, predict, score, report"),
         ('[[step]]\nto = "a"', "step 1 (no do): do is missing"),
         (INGEST, "step 1 (ingest): format is missing"),
         (

@@ -75,6 +75,7 @@ def _value(value: Any) -> str:
 
 
 def in_lines(found: dict[str, Any], indent: str = "") -> Iterator[str]:
+    """What a store is, a line for each fact."""
     for key, value in found.items():
         if isinstance(value, dict):
             yield f"{indent}{key}:"
