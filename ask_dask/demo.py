@@ -30,7 +30,7 @@ data = "data.zarr"
 to = "model.zarr"
 kernel = "sne"
 bandwidth = 20
-gamma = [100, 1000, 10000, 100000]
+gamma = [1000, 10000, 100000, 1000000]
 landmarks = [250, 500, 1000]
 folds = 5
 
