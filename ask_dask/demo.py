@@ -30,7 +30,7 @@ data = "data.zarr"
 to = "model.zarr"
 kernel = "sne"
 bandwidth = 20
-gamma = [100, 1000, 10000, 100000]
+gamma = [1000, 10000, 100000, 1000000]
 landmarks = [250, 500, 1000]
 folds = 5
 
@@ -79,9 +79,10 @@ def make(folder: Path, n_rows: int) -> Path:
             job.write_text(text, encoding="utf-8")
         elif job.read_text(encoding="utf-8").splitlines()[:1] != text.splitlines()[:1]:
             raise InputError(f"{job} is not of a demo with rows={n_rows}: choose another place with --to.")
-        for name, rows, seed in (("train.txt", n_rows - n_rows // 5, 0), ("new.txt", n_rows // 5, 1)):
+        n_new = n_rows // 5
+        for name, rows, first in (("train.txt", n_rows - n_new, 0), ("new.txt", n_new, n_rows - n_new)):
             if not (folder / name).exists():
-                _make_whole(folder / name, rows, seed)
+                _make_whole(folder / name, rows, first)
     except OSError as error:
         raise StoreError(
             f"Cannot write {folder}: {error.strerror or error}; choose another place with --to."
@@ -89,11 +90,11 @@ def make(folder: Path, n_rows: int) -> Path:
     return job
 
 
-def _make_whole(path: Path, n_rows: int, seed: int) -> None:
+def _make_whole(path: Path, n_rows: int, first: int) -> None:
     """The file appears when all of it is written."""
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
     try:
-        make_criteo(partial, n_rows, random_state=seed)
+        make_criteo(partial, n_rows, first=first)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

@@ -233,7 +233,7 @@ REFUSED = [
     (("ingest", "graph", "new.txt", *X, "--buckets", "9"), "Unknown option: --buckets"),
     (("ingest", "graph", "new.txt", *X), "new.txt, line 1 has 40 columns: give two ids a line"),
     (("ingest", "graph", "nowhere", *X), "There is no file nowhere"),
-    (("ingest", "table", "new.txt", *X, "--label", "y"), "has two columns '1': give each its own name in the header"),
+    (("ingest", "table", "new.txt", *X, "--label", "y"), "column 2 has no name; name it in the header"),
     (("ingest", "table", "new.txt", *X, "--dtype", "int8"), "--dtype: input should be 'float64' or 'float32'"),
     (("ingest", "samples", "new.txt", *X, "--components", "0"), "--components: input should be greater"),
     (("info", "train.txt"), "train.txt is not a store that ask-dask wrote"),
@@ -289,7 +289,7 @@ INGEST = '[[step]]\ndo = "ingest"\nfiles = "new.txt"\nto = "x.zarr"\n'
         (STEP + "gama = 1", "job.toml, step 1 (fit): gama: there is no such option here"),
         (STEP + 'gamma = "a"', "step 1 (fit): gamma: input should be a valid number"),
         (STEP + 'memory = "lots"', "step 1 (fit): memory: not a size such as 2GiB"),
-        (STEP + '[[step]]\ndo = "fly"', "step 2 (fly): do: is one of ingest, fit, embed, predict, score, report"),
+        (STEP + '[[step]]\ndo = "fly"', "step 2 (fly): do: is one of make, ingest, fit, embed, predict, score, report"),
         ('[[step]]\nto = "a"', "step 1 (no do): do is missing"),
         (INGEST, "step 1 (ingest): format is missing"),
         (

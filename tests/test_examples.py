@@ -17,9 +17,10 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.M | re.S)
 COMMANDS = [name for name in app if not name.startswith("-")]
-INGESTED = [f"ingest {name}" for name in app["ingest"] if not name.startswith("-")]
-"""`ingest` has a command, with options of its own, for each kind of file."""
-PAGES = ["", *(name for name in COMMANDS if name != "ingest"), *INGESTED]
+GROUPS = ("make", "ingest")
+"""These have a command, with options of its own, for each kind of file."""
+WITHIN = [f"{group} {name}" for group in GROUPS for name in app[group] if not name.startswith("-")]
+PAGES = ["", *(name for name in COMMANDS if name not in GROUPS), *WITHIN]
 
 
 def shell(command, folder):

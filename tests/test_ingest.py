@@ -437,6 +437,6 @@ def test_synthetic_logs_are_seeded_and_ingest_cleanly(made, tmp_path):
     make_criteo(tmp_path / "b.txt.gz", 17_000)
     long, short = (tmp_path / "a.txt").read_bytes(), gzip.decompress((tmp_path / "b.txt.gz").read_bytes())
     assert long.startswith(short) and short.count(b"\n") == 17_000
-    assert 0.22 < one.click_rate < 0.28 and 0.78 < one.best_auroc < 0.82
+    assert 0.22 < one.click_rate < 0.28 and 0.76 < one.best_auroc < 0.80
     about = store.about(made([tmp_path / "a.txt"], max_rejects=0))
     assert about["n_rows"] == 20_000 and about["label_counts"]["1"] == round(one.click_rate * 20_000)

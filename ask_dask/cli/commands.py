@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ask_dask import demo as demonstration
 from ask_dask import steps
 from ask_dask.cli.ingest import ingest
+from ask_dask.cli.make import make
 from ask_dask.cli.run import AS_USUAL, Run, run_step
 from ask_dask.cli.words import in_lines, in_words, verified
 from ask_dask.errors import AskDaskError, ResonanceWarning
@@ -23,6 +24,7 @@ app = App(
     version_flags=["--version"],
     suppress_keyboard_interrupt=False,
 )
+app.command(make)
 app.command(ingest)
 
 
@@ -97,8 +99,9 @@ def run_job(
     Parameters
     ----------
     job
-        A TOML file of [[step]] tables, each with do = "ingest", "fit", "embed", "predict", "score" or "report" and that
-        command's options, ingest with format = "criteo" (or another) and files; paths are relative to the file.
+        A TOML file of [[step]] tables, each with do = "make", "ingest", "fit", "embed", "predict", "score" or "report"
+        and that command's options, ingest with format = "criteo" (or another) and files; paths are relative to the
+        file.
     """
     with run.running():
         results = steps.run_job(steps.read_job(job), overwrite, run.say)

@@ -10,8 +10,8 @@ from ask_dask.report.words import METRICS
 def in_words(result: dict[str, Any]) -> str:
     """A result in one or a few lines."""
     where = f"{result.get('path', '')}: "
-    if result["step"] == "ingest":
-        return f"{where}{_ingested(result)}{_cost(result)}"
+    if result["step"] in ("make", "ingest"):
+        return f"{where}{(_made if result['step'] == 'make' else _ingested)(result)}{_cost(result)}"
     if result["step"] == "fit":
         size_of = "every row" if result["solver"]["name"] != "landmarks" else f"{result['n_landmarks']} landmarks"
         shown = [f"{METRICS[name]} {_short(result['held_out'][name])}" for name in HELD_OUT[result["task"]]]
@@ -52,6 +52,13 @@ def _ingested(result: dict[str, Any]) -> str:
         return ", ".join([*parts, f"{rows} labelled" if "y" in result["arrays"] else "no labels"])
     rejected = f", {result['rejected']['count']:,} rejected" if "rejected" in result else ""
     return f"{rows} rows x {result['n_features']} features{rejected}"
+
+
+def _made(result: dict[str, Any]) -> str:
+    made = result.get("made", result)  # of a store, or of files of text
+    kind = "dataset store" if "arrays" in result else f"{len(result['files'])} files of text"
+    best = f"clicks {made['click_rate']:.2%}, best possible AUROC {_short(made['best_auroc'])}"
+    return f"{made['n_rows']:,} rows, {kind}, {size(result['bytes'])}, {best}"
 
 
 def _cost(result: dict[str, Any]) -> str:

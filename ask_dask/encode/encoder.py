@@ -130,10 +130,11 @@ class Encoder:
         """
         if self.fold_values is None:
             raise InputError("This encoder has no tables by fold (they are not saved): fit it on the rows again.")
-        fold = np.asarray(folds, np.intp)
+        first = np.asarray(folds, np.intp) * self.n_buckets  # of each row's fold in a table laid out flat
 
         def look_up(column: int, codes: np.ndarray) -> np.ndarray:
-            return self.fold_values[column][:, fold, codes]
+            values = np.asarray(self.fold_values[column])
+            return values.reshape(len(values), -1).take(first + codes, axis=1)
 
         return self._features(numeric, buckets, look_up)
 

@@ -40,7 +40,7 @@ def hash_cells(cells: pa.BinaryArray, seed: int) -> np.ndarray:
     padded = np.zeros((len(data) if data else 0) + 8, np.uint8)  # so that the last cell has whole words too
     padded[:-8] = np.frombuffer(data, np.uint8) if data else 0
     words = np.ndarray((len(padded) - 7,), "<u8", padded, strides=(1,))  # the word that starts at each byte
-    hashed = splitmix64(length.astype(np.uint64)) ^ splitmix64(np.array([seed], np.uint64))
+    hashed = _before(length.astype(np.uint64), seed)
     longer, at = np.flatnonzero(length > 0), 0
     while len(longer):
         kept = np.minimum(length[longer] - at, 8).astype(np.uint64) * np.uint64(8)
@@ -51,14 +51,33 @@ def hash_cells(cells: pa.BinaryArray, seed: int) -> np.ndarray:
     return hashed
 
 
+def hash_words(words: np.ndarray, seed: int) -> np.ndarray:
+    """Hash n cells of eight bytes, each a little-endian uint64, to uint64 (n,): as `hash_cells` does.
+
+    >>> word = np.frombuffer(b"68fd1e64", "<u8")
+    >>> hash_words(word, 7) == hash_cells(pa.array([b"68fd1e64"], pa.binary()), 7)
+    array([ True])
+    """
+    return splitmix64(_before(np.array([8], np.uint64), seed) ^ words)
+
+
+def _before(length: np.ndarray, seed: int) -> np.ndarray:
+    """The hash of cells of these lengths before their first word."""
+    return splitmix64(length) ^ splitmix64(np.array([seed], np.uint64))
+
+
 def bucket_codes(cells: pa.BinaryArray, n_buckets: int, seed: int) -> np.ndarray:
     """Buckets of n byte strings, uint32 (n,): the empty string has bucket 0 to itself, others get 1..n_buckets - 1.
 
     >>> bucket_codes(pa.array([b"", b"a"], pa.binary()), 2, 0)
     array([0, 1], dtype=uint32)
     """
-    others = hash_cells(cells, seed) % np.uint64(n_buckets - 1) + np.uint64(1)
-    return np.where(_empty(cells), 0, others).astype(np.uint32)
+    return to_buckets(hash_cells(cells, seed), _empty(cells), n_buckets)
+
+
+def to_buckets(hashed: np.ndarray, empty: np.ndarray, n_buckets: int) -> np.ndarray:
+    """Buckets, uint32 (n,), of n hashed cells, of which some are empty."""
+    return np.where(empty, 0, hashed % np.uint64(n_buckets - 1) + np.uint64(1)).astype(np.uint32)
 
 
 def _empty(cells: pa.BinaryArray) -> np.ndarray:

@@ -19,6 +19,10 @@ class Hashing:
     n_buckets: int
     random_state: int
 
+    def seed(self, column: int) -> int:
+        """The seed of a categorical column's hash."""
+        return self.random_state * 1000 + column
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -153,7 +157,7 @@ def _convert(
         columns = columns | {name: _Column(cells, columns[form.hour].index) for name, cells in times.items()}
     arrays["codes"] = np.empty((len(form.categorical), n), np.uint32)
     for j, name in enumerate(form.categorical):
-        codes = bucket_codes(columns[name].cells, hashing.n_buckets, hashing.random_state * 1000 + j)
+        codes = bucket_codes(columns[name].cells, hashing.n_buckets, hashing.seed(j))
         arrays["codes"][j] = spread(columns[name], codes, _not_text(columns[name].cells))
     return arrays, faulty
 

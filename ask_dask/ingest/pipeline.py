@@ -82,35 +82,57 @@ def ingest(
     settings = settings_of(encoder, form, settings) if encoder else settings
     settings.check()
     found, layouts = _look([files] if isinstance(files, str | Path) else files, form, encoder is not None)
-    if memory is not None:
-        budget.check(
-            lambda size: ingest_plan(len(form.categorical), settings.n_folds, size, compute.workers()),
-            settings.n_buckets, memory, "n_buckets",
-        )  # fmt: skip
+    check_memory(form, settings, memory)
     with store.create(to, "dataset", overwrite) as group:
         steps: list[dict[str, Any]] = []
         staged = group.create_group("staged")
         with compute.measured(steps, "parse"):
             reports = _stage(staged, found, layouts, Hashing(settings.n_buckets, settings.random_state))
-        pieces = _place(reports)
         about = account(group, found, reports, settings.max_rejects)
-        with compute.measured(steps, "count"):
-            fitted = encoder or _fit(staged, form, found, reports, pieces, settings)
-            fitted.save(group.create_group("encoder"))
-        with compute.measured(steps, "write"):
-            about["fingerprint"] = _write(group, staged, pieces, fitted, encoder is None, layouts[0])
-        del group["staged"]
-        described = {
-            "format": form.name,
-            "n_rows": pieces[-1].stop,
-            "n_features": len(fitted.feature_names),
-            "feature_names": fitted.feature_names,
-            "encoding": "whole training" if encoder else "out of fold",
-            "encoder_fingerprint": fitted.fingerprint,
-            "parameters": vars(settings),
-            "steps": steps,
-        }
-        store.describe(group, **(facts or {}) | about | described)
+        encoded = encode_staged(group, staged, found, reports, layouts[0], settings, encoder, steps)
+        store.describe(group, **(facts or {}) | about | encoded)
+
+
+def encode_staged(
+    group: zarr.Group,
+    staged: zarr.Group,
+    found: list[raw.RawFile],
+    reports: list[list[staging.PieceReport]],
+    layout: Layout,
+    settings: Settings,
+    encoder: Encoder | None,
+    steps: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """Count, transform and write the staged rows of some files, with an encoder or one fitted here; what to say of it.
+
+    The staging area is removed.
+    """
+    pieces = _place(reports)
+    with compute.measured(steps, "count"):
+        fitted = encoder or _fit(staged, layout.form, found, reports, pieces, settings)
+        fitted.save(group.create_group("encoder"))
+    with compute.measured(steps, "write"):
+        fingerprint = _write(group, staged, pieces, fitted, encoder is None, layout)
+    del group["staged"]
+    return {
+        "format": layout.form.name,
+        "n_rows": pieces[-1].stop,
+        "n_features": len(fitted.feature_names),
+        "feature_names": fitted.feature_names,
+        "encoding": "whole training" if encoder else "out of fold",
+        "encoder_fingerprint": fitted.fingerprint,
+        "fingerprint": fingerprint,
+        "parameters": vars(settings),
+        "steps": steps,
+    }
+
+
+def check_memory(form: Format, settings: Settings, memory: int | None) -> None:
+    """Raise BudgetError where so many buckets do not fit."""
+    if memory is None:
+        return
+    c, workers = len(form.categorical), compute.workers()
+    budget.check(lambda size: ingest_plan(c, settings.n_folds, size, workers), settings.n_buckets, memory, "n_buckets")
 
 
 def ingest_plan(n_categorical: int, n_folds: int, n_buckets: int, workers: int) -> budget.Plan:

@@ -2,13 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 import zarr
-from zarr.codecs import BloscCodec, Crc32cCodec
 
 from ask_dask import store
 from ask_dask.encode import NumericSums, count_labels, out_of_fold
@@ -45,13 +44,13 @@ class PieceReport:
 
     name: str
     lines: int
-    blank: int
     rows: int
     labels: np.ndarray
-    kinds: Counter
-    rejects: list[Reject]
-    digest: bytes
     sums: NumericSums
+    blank: int = 0
+    kinds: Counter = field(default_factory=Counter)
+    rejects: list[Reject] = field(default_factory=list)
+    digest: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -80,21 +79,31 @@ def _stage(staged: zarr.Group, name: str, text: bytes, first: bool, layout: Layo
     body, blank = _trim(text.partition(b"\n")[2] if skipped else text)
     parsed = parse(body, layout, hashing)
     parsed.arrays["line"] += skipped
-    y, rows = parsed.arrays.get("y"), len(parsed.arrays["line"])
-    if rows:
-        group = staged.create_group(name)
-        for key, array in parsed.arrays.items():
-            _write(group, key, array)
-    return PieceReport(
-        name=name,
+    return keep(
+        staged,
+        name,
+        parsed.arrays,
         lines=text.count(b"\n") + bool(text and not text.endswith(b"\n")),
         blank=blank,
-        rows=rows,
-        labels=np.bincount(y, minlength=2) if y is not None else np.zeros(2, np.int64),
         kinds=Counter(reject.kind for reject in parsed.rejects),
         rejects=[Reject(r.line + skipped, r.kind, r.reason) for r in parsed.rejects[:KEPT_REJECTS]],
         digest=blake2b(text, digest_size=16).digest() if text else b"",
-        sums=NumericSums.of(parsed.arrays["numeric"]),
+    )
+
+
+def keep(staged: zarr.Group, name: str, arrays: dict[str, np.ndarray], **of_text: Any) -> PieceReport:
+    """Keep the rows of a piece, the arrays that `parse` gives; its report, with what is known of the text."""
+    y, rows = arrays.get("y"), len(arrays["line"])
+    if rows:
+        group = staged.create_group(name)
+        for key, array in arrays.items():
+            _write(group, key, array)
+    return PieceReport(
+        name=name,
+        rows=rows,
+        labels=np.bincount(y, minlength=2) if y is not None else np.zeros(2, np.int64),
+        sums=NumericSums.of(arrays["numeric"]),
+        **of_text,
     )
 
 
@@ -113,8 +122,8 @@ def _write(group: zarr.Group, name: str, array: np.ndarray) -> None:
         {"chunks": (1, array.shape[1]), "shards": array.shape} if name == "codes" else {"chunks": array.shape}
     )
     if array.size:
-        codecs = [BloscCodec(cname="zstd", clevel=1, shuffle="shuffle"), Crc32cCodec()]
-        group.create_array(name, shape=array.shape, dtype=array.dtype, compressors=codecs, **layout)[...] = array
+        kept = group.create_array(name, shape=array.shape, dtype=array.dtype, compressors=store.QUICK, **layout)
+        kept[...] = array
 
 
 def place(reports: Sequence[PieceReport], file: int, start: int) -> Iterator[Placed]:
@@ -147,7 +156,7 @@ def create_tables(staged: zarr.Group, shape: tuple[int, int, int, int]) -> zarr.
         shape=shape,
         dtype=np.float32,
         chunks=(1, *shape[1:]),
-        compressors=[BloscCodec(cname="zstd", clevel=1, shuffle="shuffle"), Crc32cCodec()],
+        compressors=store.QUICK,
     )
 
 

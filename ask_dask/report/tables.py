@@ -26,7 +26,7 @@ def tables(facts: dict[str, Any], test: dict[str, Any] | None) -> dict[str, list
         "labels": _labels(data, task(facts)),
         "files": [
             ["File", "Rows", "Rejected", "Size", "Fingerprint"],
-            *([f["path"], number(f["rows"]), number(f.get("rejected", 0)), budget.size(f.get("bytes", 0)),
+            *([f["path"], number(f["rows"]), number(f.get("rejected", 0)), budget.size(f.get("bytes") or 0),
                str(f.get("fingerprint", ""))[:12]] for f in data.get("files") or []),
         ],
         "reasons": [["Reason", "Rows"], *([k, number(v)] for k, v in (rejected.get("by_reason") or {}).items())],

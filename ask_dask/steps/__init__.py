@@ -20,6 +20,7 @@ from ask_dask.steps.ingest import (
     TableOptions,
 )
 from ask_dask.steps.job import AnyStep, complaint, placed, read_job, run_job
+from ask_dask.steps.make import Make, MakeOptions
 from ask_dask.steps.options import Overwrite, Step
 from ask_dask.steps.verify import verify
 
@@ -34,6 +35,8 @@ __all__ = [
     "IngestSvmlight",
     "IngestTable",
     "LogOptions",
+    "Make",
+    "MakeOptions",
     "Overwrite",
     "Predict",
     "Report",

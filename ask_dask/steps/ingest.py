@@ -5,12 +5,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from cyclopts import Parameter
 from pydantic import Field
 
-from ask_dask import store
-from ask_dask.encode import Encoder
-from ask_dask.errors import InputError
 from ask_dask.ingest import ingest, ingest_graph, ingest_samples, ingest_svmlight, ingest_table
 from ask_dask.steps.each import file_facts, info
-from ask_dask.steps.options import Encoding, List, Placing, Seed, Storing
+from ask_dask.steps.options import Encoding, List, Placing, Seed, Storing, read_encoder
 
 
 class _Ingesting(Storing):
@@ -32,6 +29,9 @@ class _Ingesting(Storing):
 class LogOptions(Encoding, Placing):
     """How the columns of click logs become numbers."""
 
+    max_rejects: Annotated[float, Field(ge=0, le=1, description="Largest share of bad rows that is set aside.")] = 0.001
+    seed: Seed = 0
+
 
 class Ingest(LogOptions, _Ingesting):
     """Raw click logs -> a dataset store."""
@@ -39,32 +39,19 @@ class Ingest(LogOptions, _Ingesting):
     format: Literal["criteo", "avazu"]
 
     def inputs(self) -> dict[str, Any]:
-        return super().inputs() | ({"encoder": self._encoder().fingerprint} if self.encoder else {})
+        return super().inputs() | ({"encoder": read_encoder(self.encoder).fingerprint} if self.encoder else {})
 
     def run(self) -> dict[str, Any]:
         ingest(
             self.files,
             self.to,
             format=self.format,
-            encoder=self._encoder() if self.encoder else None,
-            n_folds=self.encoding_folds,
-            smoothing=self.smoothing,
-            n_buckets=self.buckets,
-            counts=self.counts,
             random_state=self.seed,
             max_rejects=self.max_rejects,
+            **self.encoding(),
             **self._common(),
         )
         return info(self.to)
-
-    def _encoder(self) -> Encoder:
-        assert self.encoder is not None
-        group = store.open_store(self.encoder)
-        if "encoder" not in group:
-            raise InputError(
-                f"{self.encoder} has no encoder: give a dataset or model store that was made from raw files."
-            )
-        return Encoder.load(store.subgroup(group, "encoder"))
 
 
 class GraphOptions(Placing):

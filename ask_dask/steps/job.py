@@ -13,13 +13,14 @@ from ask_dask.steps.each import Predict, Report, Score
 from ask_dask.steps.embed import Embed
 from ask_dask.steps.fit import Fit
 from ask_dask.steps.ingest import AnyIngest
-from ask_dask.steps.options import PATHS, Step
+from ask_dask.steps.make import Make
+from ask_dask.steps.options import Step
 
-AnyStep = Annotated[AnyIngest | Fit | Embed | Predict | Score | Report, Field(discriminator="do")]
+AnyStep = Annotated[Make | AnyIngest | Fit | Embed | Predict | Score | Report, Field(discriminator="do")]
 """A step by its `do`, and an ingest step by its `format` too."""
 
 
-TITLES = ("ingest", "fit", "embed", "predict", "score", "report")
+TITLES = ("make", "ingest", "fit", "embed", "predict", "score", "report")
 
 
 class _Job(BaseModel):
@@ -123,5 +124,5 @@ def placed(step: Step, folder: Path) -> Step:
         )
 
     return step.model_copy(
-        update={name: place(getattr(step, name)) for name in PATHS if name in type(step).model_fields}
+        update={name: place(getattr(step, name)) for name in step.paths if name in type(step).model_fields}
     )

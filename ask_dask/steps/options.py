@@ -8,6 +8,8 @@ from dask.utils import parse_bytes
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from ask_dask import store
+from ask_dask.encode import Encoder
+from ask_dask.errors import InputError
 
 
 def _split(values: Any) -> Any:
@@ -37,14 +39,15 @@ Overwrite = Annotated[bool, Parameter(negative=""), Field(description="Replace w
 Seed = Annotated[int, Field(ge=0, lt=2**32, description="Seed of everything random in this step.")]
 
 
-PATHS = ("to", "data", "model", "predictions", "encoder", "files", "labels", "nodes", "matrix")
-
-
 class Step(BaseModel):
     """One step of a job."""
 
     model_config = ConfigDict(extra="forbid")
     title: ClassVar[str]
+    paths: ClassVar[tuple[str, ...]] = (
+        "to", "data", "model", "predictions", "encoder", "files", "labels", "nodes", "matrix"
+    )  # fmt: skip
+    """Options that are paths."""
 
     def inputs(self) -> dict[str, Any]:
         """Name -> fingerprint of everything this step reads."""
@@ -56,7 +59,7 @@ class Step(BaseModel):
 
     def recipe(self) -> dict[str, Any]:
         """What decides the output: parameters and input fingerprints. Paths do not, so a folder may be moved."""
-        parameters = self.model_dump(mode="json", exclude={"overwrite", "memory", *PATHS})
+        parameters = self.model_dump(mode="json", exclude={"overwrite", "memory", *self.paths})
         return {"step": self.title, "parameters": parameters, "inputs": self.inputs()}
 
     def made(self) -> dict[str, Any] | None:
@@ -97,5 +100,27 @@ class Encoding(BaseModel):
     smoothing: Annotated[float, Field(gt=0, description="Rows that the mean label counts for in each value.")] = 10.0
     buckets: Annotated[int, Field(ge=2, description="Hash buckets of each categorical column.")] = 2**18
     counts: Annotated[bool, Field(description="Add the log count of each categorical value.")] = True
-    max_rejects: Annotated[float, Field(ge=0, le=1, description="Largest share of bad rows that is set aside.")] = 0.001
-    seed: Seed = 0
+
+    def encoding(self) -> dict[str, Any]:
+        """These options as `ingest` takes them; the encoder is read."""
+        return {
+            "encoder": read_encoder(self.encoder) if self.encoder else None,
+            "n_folds": self.encoding_folds,
+            "smoothing": self.smoothing,
+            "n_buckets": self.buckets,
+            "counts": self.counts,
+        }
+
+
+def read_encoder(path: Path) -> Encoder:
+    """The encoder of a dataset or model store.
+
+    Raises
+    ------
+    InputError
+        The store has none.
+    """
+    group = store.open_store(path)
+    if "encoder" not in group:
+        raise InputError(f"{path} has no encoder: give a dataset or model store that was made from raw files.")
+    return Encoder.load(store.subgroup(group, "encoder"))
