@@ -6,7 +6,17 @@ list of its files. It is written under a temporary name beside its place and ren
 is never taken for a complete one. Nothing in it is pickled: arrays of numbers and fixed-width text, and JSON.
 """
 
-from ask_dask.store.arrays import array, create_aligned, create_array, fingerprint, place, read, subgroup, write_array
+from ask_dask.store.arrays import (
+    QUICK,
+    array,
+    create_aligned,
+    create_array,
+    fingerprint,
+    place,
+    read,
+    subgroup,
+    write_array,
+)
 from ask_dask.store.attributes import VERSIONS, about, describe
 from ask_dask.store.checkpoint import Checkpoint
 from ask_dask.store.opening import open_store, origin, stored_bytes
@@ -14,6 +24,7 @@ from ask_dask.store.paths import local, refuse_existing
 from ask_dask.store.publish import create
 
 __all__ = [
+    "QUICK",
     "VERSIONS",
     "Checkpoint",
     "about",
