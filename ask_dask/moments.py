@@ -144,14 +144,25 @@ def gather(
     done, height = (0, 0) if saved is None else map(int, saved["done"])
     shards = blocks.shards(X, height or None)  # as they were cut, which may depend on the number of workers
 
+    latest: dict[str, np.ndarray] = {}
+
     def added(number: int, total: Moments) -> None:
         if checkpoint:
-            checkpoint.offer(lambda: {"done": np.array([number, shards[0].stop])} | total.arrays())
+            latest.update({"done": np.array([number, shards[0].stop])} | total.arrays())
+            checkpoint.offer(lambda: latest)
 
     shared = dask.delayed((kernel, typical), traverse=False, pure=False)
     task = dask.delayed(_of_shard, pure=False, traverse=False)
     parts = [task(s.block, rows[s.start : s.stop], shared, n_folds, s.start) for s in shards]
-    return compute.run_sum(parts, "moments", so_far=so_far, done=done, added=added)
+    try:
+        found = compute.run_sum(parts, "moments", so_far=so_far, done=done, added=added)
+    except KeyboardInterrupt:
+        if checkpoint and latest:
+            checkpoint.offer(lambda: latest, last=True)
+        raise
+    if checkpoint and latest and checkpoint.path.exists():  # a long pass: what comes after it may be interrupted too
+        checkpoint.offer(lambda: latest, last=True)
+    return found
 
 
 def _of_shard(X: Block, rows: Rows, shared: tuple[Any, Any], n_folds: int, first_row: int) -> Moments:

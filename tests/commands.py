@@ -1,6 +1,7 @@
 """What the tests of the command line share: how a command ends that is refused or interrupted, and what it leaves."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -23,7 +24,7 @@ def refused(result, message):
 
 
 def interrupted(process, number):
-    """Send the signal until the process ends: exit code 130, one line on stderr."""
+    """Send the signal until the process ends: exit code 2 of SIGTERM, 130 of SIGINT, one line on stderr."""
     for _ in range(5):  # again when nothing happens, as a person would: a library may swallow the first
         process.send_signal(number)
         try:
@@ -31,6 +32,6 @@ def interrupted(process, number):
             break
         except subprocess.TimeoutExpired:
             pass
-    assert (process.returncode, out) == (130, "")
-    assert err == "ask-dask: interrupted; complete stores are kept, and the same command starts again.\n"
+    assert (process.returncode, out) == (2 if number == signal.SIGTERM else 130, "")
+    assert err == "ask-dask: stopped; complete stores and checkpoints are kept: the same command goes on.\n"
     return True

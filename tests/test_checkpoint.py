@@ -10,7 +10,7 @@ import dask
 import numpy as np
 import pytest
 import zarr
-from commands import hidden, refused
+from commands import hidden, interrupted, refused
 from small import QUICK
 
 from ask_dask import AsKLSClassifier, blocks, load, moments, store
@@ -87,6 +87,14 @@ def test_sums_of_another_fit_are_refused(tmp_path, eager, counted, change):
         )
 
 
+def test_what_was_added_is_kept_when_it_is_told_to_stop(tmp_path, eager, counted, monkeypatch):
+    monkeypatch.setattr(checkpoint, "SECONDS", 3600)  # it would not be time yet
+    path = tmp_path / "kept.zarr"
+    with pytest.raises(KeyboardInterrupt), dask.config.set(scheduler="synchronous"):
+        model(path).fit(stored(tmp_path / "x"), y)
+    assert store.open_store(path, "checkpoint")["done"][:].tolist() == [3, 100]
+
+
 def test_a_store_is_known_by_its_content_wherever_it_is(tmp_path):
     made = []
     for name, value in (("a", 1.0), ("b", 1.0), ("c", 2.0)):
@@ -125,12 +133,15 @@ def test_a_killed_fit_on_landmarks_goes_on(tmp_path, monkeypatch, eager, ask, do
     monkeypatch.chdir(tmp_path)
     dataset("d.zarr")
     arguments = ("fit", "--data", "d.zarr", *QUICK, "--landmarks", "20", "--bandwidth", "2", "--to")
-    process = subprocess.Popen([sys.executable, "-c", SLOW, *arguments, "m.zarr"],
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    process = subprocess.Popen([sys.executable, "-c", SLOW, *arguments, "m.zarr", "--quiet"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
     while process.poll() is None and not Path(".m.zarr.checkpoint").exists():
         time.sleep(0.01)
-    process.send_signal(number)
-    process.wait()
+    if number == signal.SIGTERM:
+        assert interrupted(process, number)
+    else:
+        process.kill()
+        process.wait()
     assert Path(".m.zarr.checkpoint").exists() and not Path("m.zarr").exists()
     refused(ask(*arguments, "m.zarr", "--seed", "7", "--quiet"), "is the checkpoint of another fit")
     found = done(*arguments, "m.zarr")

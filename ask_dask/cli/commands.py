@@ -131,7 +131,7 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> N
 def main(arguments: list[str] | None = None) -> None:
     """The entry point: runs a command and exits."""
     warnings.showwarning = _show_warning  # type: ignore[assignment]
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a time limit ends a job as Ctrl-C does: cleanly
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
@@ -144,10 +144,22 @@ def main(arguments: list[str] | None = None) -> None:
         _stop(str(error))
     except OSError as error:
         _stop(f"{error.filename or 'A file'}: {error.strerror or error}.")
-    except KeyboardInterrupt:
-        print("ask-dask: interrupted; complete stores are kept, and the same command starts again.", file=sys.stderr)
-        sys.exit(130)
+    except KeyboardInterrupt as stopped:
+        print("ask-dask: stopped; complete stores and checkpoints are kept: the same command goes on.", file=sys.stderr)
+        sys.exit(STOPPED if isinstance(stopped, Terminated) else 130)
     sys.exit(0)
+
+
+STOPPED = 2
+"""Exit code of a job that was told to end, by a time limit or a pre-emption, and that the same command continues."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: ends a job as Ctrl-C does, cleanly, with an exit code of its own."""
+
+
+def _terminate(number: int, frame: Any) -> None:
+    raise Terminated
 
 
 def _stop(message: str) -> None:
