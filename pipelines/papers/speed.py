@@ -63,6 +63,13 @@ def estimator(G: np.ndarray, m: int, r: int, seed: int) -> Vectors:
     return np.asarray(model.left_singular_vectors_), np.asarray(model.right_singular_vectors_)
 
 
+def orthonormal(G: np.ndarray, m: int, r: int, seed: int) -> Vectors:
+    """Orthonormal vectors by KSVD, from a core of twice as many rows and columns."""
+    ids = np.arange(len(G), dtype=G.dtype)[:, None]
+    model = KSVD(Precomputed(G), r, m, random_state=seed).fit(ids, Z=ids)
+    return np.asarray(model.left_singular_vectors_), np.asarray(model.right_singular_vectors_)
+
+
 def symmetric(G: np.ndarray, m: int, r: int, seed: int) -> Vectors:
     """Nystrom on GG': its columns at m rows; right vectors from the left ones."""
     left, _ = sampled(len(G), m, seed)
