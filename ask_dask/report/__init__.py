@@ -1,4 +1,4 @@
-"""One self-contained HTML page about a model store, with its figures, that opens without a network."""
+"""One self-contained HTML page about a model or an embedding, with its figures, that opens without a network."""
 
 from ask_dask.report.page import render, write_report
 

@@ -37,7 +37,7 @@ Overwrite = Annotated[bool, Parameter(negative=""), Field(description="Replace w
 Seed = Annotated[int, Field(ge=0, lt=2**32, description="Seed of everything random in this step.")]
 
 
-PATHS = ("to", "data", "model", "predictions", "encoder", "files", "labels", "nodes", "matrix")
+PATHS = ("to", "data", "model", "embedding", "predictions", "encoder", "files", "labels", "nodes", "matrix")
 
 
 class Step(BaseModel):
