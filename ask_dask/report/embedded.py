@@ -40,7 +40,7 @@ def _error(facts: dict[str, Any]) -> list[str]:
     error, tol = facts.get("error"), (facts.get("parameters") or {}).get("tol")
     if not error:
         return [] if is_whole(facts) else ["Nothing was estimated of how far they are from the exact ones."]
-    parts = [f"{what} = {number(error[side])} +- {number(error[f'{side}_deviation'])}" for side, what in SIDES.items()]
+    parts = [f"{what} = {number(error[side])} ± {number(error[f'{side}_deviation'])}" for side, what in SIDES.items()]
     said = f"Estimated from rows and columns that are no landmarks, {' and '.join(parts)}."
     return [said, *([f"The tolerance asked for was {number(tol)}."] if tol else [])]
 
@@ -105,7 +105,9 @@ def tables(facts: dict[str, Any], kind: str) -> dict[str, list[list[str]]]:
 
 
 def _over_landmarks(error: dict[str, Any]) -> list[list[str]]:
-    names = ("row_landmarks", "column_landmarks", "left", "left_deviation", "right", "right_deviation")
-    rows = [[number(v) for v in row] for row in zip(*(error.get(name) or [] for name in names), strict=False)]
-    head = ["Row landmarks", "Column landmarks", "Left", "Standard error", "Right", "Standard error"]
-    return [head, *rows] if len(rows) > 1 else []
+    columns = [error.get(name) or [] for name in ("row_landmarks", "column_landmarks")]
+    for side in SIDES:
+        pairs = zip(error.get(side) or [], error.get(f"{side}_deviation") or [], strict=False)
+        columns.append([f"{value:.3g} ± {deviation:.2g}" for value, deviation in pairs])
+    rows = [[number(n), number(m), *errors] for n, m, *errors in zip(*columns, strict=False)]
+    return [["Row landmarks", "Column landmarks", "Left", "Right"], *rows] if len(rows) > 1 else []
