@@ -54,7 +54,7 @@ def score(*, step: Annotated[steps.Score, Parameter(name="*")], run: Run = AS_US
 
 @app.command
 def report(*, step: Annotated[steps.Report, Parameter(name="*")], run: Run = AS_USUAL) -> None:
-    """Write one self-contained HTML page about a model."""
+    """Write one self-contained HTML page about a model or an embedding."""
     run_step(step, run)
 
 

@@ -1,5 +1,5 @@
-"""One self-contained HTML page about a model store, with its figures, that opens without a network."""
+"""One self-contained HTML page about a model or an embedding, with its figures, that opens without a network."""
 
-from ask_dask.report.page import render, write_report
+from ask_dask.report.page import render, render_embedding, write_report
 
-__all__ = ["render", "write_report"]
+__all__ = ["render", "render_embedding", "write_report"]

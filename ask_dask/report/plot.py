@@ -4,6 +4,8 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#8a8f98"
 COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7a6a00")  # Okabe and Ito
 DASHES = ("solid", "dash", "dot", "dashdot")
@@ -37,3 +39,9 @@ def line(x: Sequence[float], y: Sequence[float], name: str, colour: str = BLUE, 
 def axis(title: str, kind: str = "linear", **more: Any) -> dict[str, Any]:
     """An axis with its title."""
     return {"title": {"text": title, "standoff": 8, "font": {"size": 13}}, "type": kind} | more
+
+
+def decades(values: Sequence[float]) -> dict[str, Any]:
+    """A tick a power of ten where the values span several, else plotly's own choice."""
+    span = np.log10(max(values) / min(values))
+    return {"dtick": int(np.ceil(span / 8))} if span > 1.5 else {}

@@ -1,7 +1,6 @@
 """Figures of the solution and its cost: spectrum, error over landmarks, residuals, time and memory."""
 
 import html
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ def spectrum_figure(facts: dict[str, Any], values: np.ndarray) -> dict[str, Any]
                     "marker": marker}] if near else []  # fmt: skip
         alt += f", and the line 1 / gamma at {1 / gamma:.3g}"
     x, y = (
-        plot.axis(title, "log", exponentformat="power", **_decades(ends))
+        plot.axis(title, "log", exponentformat="power", **plot.decades(ends))
         for title, ends in (("Rank (log scale)", (1, len(values))), ("sigma (log scale)", (values[-1], values[0])))
     )
     return plot.figure(traces, x, y, alt + ".")
@@ -56,14 +55,13 @@ def landmark_error_figure(facts: dict[str, Any]) -> dict[str, Any] | None:
     said = "; ".join(f"{trace['name']} from {trace['y'][0]:.3g} to {trace['y'][-1]:.3g}" for trace in traces)
     alt = f"Relative error over {number(counts[0])} to {number(counts[-1])} landmarks: {said}."
     ticks = {"tickvals": counts, "ticktext": [number(n) for n in counts]}
-    power = {"exponentformat": "power"} | _decades([y for trace in traces for y in trace["y"]])
+    power = {"exponentformat": "power"} | plot.decades([y for trace in traces for y in trace["y"]])
     return plot.figure(traces, plot.axis("Landmarks (count, log scale)", "log", **ticks),
                        plot.axis("Relative RMS error (log scale)", "log", **power), alt)  # fmt: skip
 
 
-def residuals_figure(facts: dict[str, Any]) -> dict[str, Any] | None:
+def residuals_figure(solver: dict[str, Any]) -> dict[str, Any] | None:
     """The relative residual after each iteration."""
-    solver = facts.get("solver") or {}
     residuals = solver.get("residuals") or []
     first = max(0, (solver.get("iterations") or 0) + 1 - len(residuals))  # 0 where the list begins before the first
     known = [(i, value) for i, value in enumerate(residuals, first) if value]
@@ -71,15 +69,9 @@ def residuals_figure(facts: dict[str, Any]) -> dict[str, Any] | None:
         return None
     x, y = zip(*known, strict=True)
     alt = f"The relative residual over {x[-1]:,} iterations, from {y[0]:.3g} to {y[-1]:.3g}."
-    power = {"exponentformat": "power"} | _decades(y)
+    power = {"exponentformat": "power"} | plot.decades(y)
     return plot.figure([plot.line(x, y, "relative residual")], plot.axis("Iterations (count)", rangemode="tozero"),
                        plot.axis("Relative residual (log scale)", "log", **power), alt)  # fmt: skip
-
-
-def _decades(values: Sequence[float]) -> dict[str, Any]:
-    """A tick a power of ten where the values span several, else plotly's own choice."""
-    span = np.log10(max(values) / min(values))
-    return {"dtick": int(np.ceil(span / 8))} if span > 1.5 else {}
 
 
 def cost_figures(steps: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -13,17 +13,31 @@ MOST = 20
 
 
 def tables(facts: dict[str, Any], test: dict[str, Any] | None) -> dict[str, list[list[str]]]:
-    """The rows of every table, its head first; one without rows has no entry."""
-    data, resonance = facts.get("data") or {}, facts.get("resonance") or {}
-    rejected, steps = data.get("rejected") or {}, facts.get("steps") or []
+    """The rows of every table about a model, its head first; one without rows has no entry."""
+    resonance = facts.get("resonance") or {}
     named = {"gamma": "gamma", "sigma": "Nearest singular value sigma", "gap": "Distance |1 - gamma * sigma|",
                 "condition_number": "Condition number", "treatment": "Treatment",
                 "safe_gamma": "Nearest safe gamma"}  # fmt: skip
-    found: dict[str, list[list[Any]]] = {
+    return filled({
         "metrics": _metrics(facts, test),
         "by_output": _by_output(facts, test),
         "landmark_error": _landmark_error(facts.get("landmark_error") or {}),
-        "labels": _labels(data, task(facts)),
+        "resonance": [["Quantity", "Value"], *([v, number(resonance[k])] for k, v in named.items() if k in resonance)],
+        **about_data(facts, test or {}, task(facts)),
+    })  # fmt: skip
+
+
+def filled(found: dict[str, list[list[Any]]]) -> dict[str, list[list[Any]]]:
+    """The tables that have a row below their head."""
+    return {name: rows for name, rows in found.items() if len(rows) > 1}
+
+
+def about_data(facts: dict[str, Any], test: dict[str, Any], kind: str) -> dict[str, list[list[Any]]]:
+    """What every page says of data, cost, parameters and provenance; `kind` is the task."""
+    data, steps = facts.get("data") or {}, facts.get("steps") or []
+    rejected = data.get("rejected") or {}
+    return {
+        "labels": _labels(data, kind),
         "files": [
             ["File", "Rows", "Rejected", "Size", "Fingerprint"],
             *([f["path"], number(f["rows"]), number(f.get("rejected", 0)), budget.size(f.get("bytes") or 0),
@@ -34,15 +48,13 @@ def tables(facts: dict[str, Any], test: dict[str, Any] | None) -> dict[str, list
             ["File", "Line", "Reason"],
             *([r.get("file"), str(r.get("line")), r.get("reason")] for r in rejected.get("first") or []),
         ],
-        "resonance": [["Quantity", "Value"], *([v, number(resonance[k])] for k, v in named.items() if k in resonance)],
         "steps": [
             ["Step", "Time", "Peak memory"],
             *([s["step"], duration(s["seconds"]), budget.size(s["peak_bytes"])] for s in steps),
         ],
         "parameters": [["Parameter", "Value"], *([k, number(v)] for k, v in _parameters(facts).items())],
-        "provenance": _provenance(data, test or {}, facts.get("made_by") or {}),
+        "provenance": _provenance(data, test, facts.get("made_by") or {}),
     }  # fmt: skip
-    return {name: rows for name, rows in found.items() if len(rows) > 1}
 
 
 def _parameters(facts: dict[str, Any]) -> dict[str, Any]:

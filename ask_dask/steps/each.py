@@ -100,23 +100,35 @@ class Score(Step):
 
 
 class Report(Step):
-    """A model, and scores on new rows if given -> one self-contained HTML page."""
+    """A model, and scores on new rows if given, or an embedding -> one self-contained HTML page."""
 
     title: ClassVar[str] = "report"
     do: Annotated[Literal["report"], Parameter(show=False, parse=False)] = "report"
-    model: Annotated[Path, Field(description="The model store.")]
+    model: Annotated[Path | None, Field(description="The model store.")] = None
+    embedding: Annotated[Path | None, Field(description="The embedding store, in place of a model.")] = None
     to: Annotated[Path, Field(description="The HTML file to write.")]
     predictions: Annotated[Path | None, Field(description="Predictions of labelled rows, to show their scores.")] = None
     data: Annotated[Path | None, Field(description="The dataset store with the labels of the predictions.")] = None
     overwrite: Overwrite = False
 
     def inputs(self) -> dict[str, Any]:
-        found = {"model": store.about(store.open_store(self.model, "model"))["fingerprint"]}
+        subject, group = self._subject()
+        found = {subject: store.about(group)["fingerprint"]}
         if self.predictions:
             found["predictions"] = store.about(store.open_store(self.predictions, "predictions"))["fingerprint"]
         if self.data:
             found["data"] = store.about(store.open_store(self.data, "dataset"))["fingerprint"]
         return found
+
+    def _subject(self) -> tuple[str, zarr.Group]:
+        """What the page is about: the schema of its store, and the store."""
+        if (self.model is None) == (self.embedding is None):
+            raise InputError("A report is about a model or an embedding: give one of --model and --embedding.")
+        if self.embedding is None:
+            return "model", store.open_store(self.model or "", "model")
+        if self.predictions or self.data:
+            raise InputError("--predictions and --data are of a model: leave them out with --embedding.")
+        return "embedding", store.open_store(self.embedding, "embedding")
 
     def made(self) -> dict[str, Any] | None:
         """The page carries its recipe's fingerprint, so an equal recipe is known by it."""
@@ -132,11 +144,10 @@ class Report(Step):
         return f"<!-- recipe {store.fingerprint(json.dumps(self.recipe(), sort_keys=True))} -->"
 
     def run(self) -> dict[str, Any]:
+        _, group = self._subject()
         test = scores(self.predictions, self.data) if self.predictions else None
         steps = store.about(store.open_store(self.predictions))["steps"] if self.predictions else []
-        page = report.write_report(
-            store.open_store(self.model, "model"), self.to, self.overwrite, test, steps=steps, mark=self._mark()
-        )
+        page = report.write_report(group, self.to, self.overwrite, test, steps=steps, mark=self._mark())
         return {"path": str(page), "bytes": page.stat().st_size}
 
 

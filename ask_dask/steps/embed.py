@@ -122,7 +122,7 @@ class Embed(KernelOptions):
         embedding_store.write(model, group)
         for name in ("y", "id"):
             if name in data:
-                store.write_array(group, name, store.read(store.array(data, name)))
+                _copy(store.array(data, name), group, name)
         recipe = self.recipe()
         store.describe(
             group,
@@ -130,3 +130,11 @@ class Embed(KernelOptions):
             recipe=recipe,
             data=provenance(self.data, data),
         )
+
+
+def _copy(rows: zarr.Array, group: zarr.Group, name: str) -> None:
+    """Rows of one store into another, a shard at a time."""
+    out = store.create_aligned(group, {name: (rows.shape, rows.dtype)})[name]
+    height = (out.shards or out.chunks)[0]
+    for start in range(0, rows.shape[0], height):
+        out[start : start + height] = store.read(rows, start, min(start + height, rows.shape[0]))
