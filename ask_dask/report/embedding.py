@@ -108,7 +108,8 @@ def scores_figure(points: Points, what: str, whose: str) -> dict[str, Any] | Non
     names = ", ".join(html.unescape(trace["name"]) for trace in traces)
     said = {"classes": f", coloured by class: {names}", "values": ", coloured by y"}.get(points.kind, "")
     alt = f"Two components of the scores {what} of {len(points.rows):,} {whose}{said}."
-    x, y = (plot.axis(f"{what}, component {k}") for k in (1, min(2, points.scores.shape[1])))
+    shown = (1, min(2, points.scores.shape[1]))
+    x, y = (plot.axis(f"{what}, component {k}", exponentformat="power") for k in shown)
     drawn = plot.figure(list(traces), x, y, alt, height=460)
     drawn["layout"]["legend"] |= {"itemsizing": "constant"}
     return drawn | {"columns": columns, "what": what}
