@@ -159,8 +159,8 @@ def _said(points: Points, mask: np.ndarray) -> Iterator[str]:
 
 
 def _rounded(values: Any) -> list[float]:
-    """Four digits are all that a screen shows, and keep the page small."""
-    return [float(f"{value:.4g}") for value in values]
+    """Six digits are more than a screen shows, and keep the page small."""
+    return [float(f"{value:.6g}") for value in values]
 
 
 def error_figure(facts: dict[str, Any]) -> dict[str, Any] | None:
