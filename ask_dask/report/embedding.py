@@ -45,7 +45,7 @@ class Points:
 
 
 def drawn(group: zarr.Group) -> tuple[Points, Points]:
-    """The points of both sides of an embedding store, evenly spaced rows; a shard at a time is in memory.
+    """The points of both sides of an embedding store, evenly spaced rows; a chunk at a time is in memory.
 
     Of the rows and columns of a data matrix, y and id belong to the rows.
     """
@@ -74,13 +74,13 @@ def spaced(n: int, most: int = MOST_POINTS) -> np.ndarray:
 
 
 def picked(array: zarr.Array, rows: np.ndarray) -> np.ndarray:
-    """Ascending rows of a stored array, read a shard at a time."""
-    height = (array.shards or array.chunks)[0]
+    """Ascending rows of a stored array, read a chunk at a time."""
+    height = array.chunks[0]
     parts = []
-    for shard in np.unique(rows // height):
-        start = int(shard) * height
+    for chunk in np.unique(rows // height):
+        start = int(chunk) * height
         block = store.read(array, start, min(start + height, array.shape[0]))
-        parts.append(block[rows[rows // height == shard] - start])
+        parts.append(block[rows[rows // height == chunk] - start])
     return np.concatenate(parts) if parts else np.empty((0, *array.shape[1:]), array.dtype)
 
 
