@@ -172,7 +172,7 @@ def test_of_many_classes_the_most_frequent_have_a_colour():
     assert [len(trace["x"]) for trace in drawn["data"]] == [2 + 3 + 4 + 5, *range(6, 14)]
 
 
-def test_points_are_thinned_and_read_a_shard_at_a_time(tmp_path, monkeypatch):
+def test_points_are_thinned_and_read_a_chunk_at_a_time(tmp_path, monkeypatch):
     U = np.random.default_rng(0).random((9000, 8))
     with store.create(tmp_path / "e.zarr", "embedding") as group:
         monkeypatch.setattr("ask_dask.budget.CHUNK_BYTES", 1 << 14)
@@ -191,7 +191,7 @@ def test_points_are_thinned_and_read_a_shard_at_a_time(tmp_path, monkeypatch):
 
     monkeypatch.setattr(store, "read", watched)
     sources, _ = embedding.drawn(group)
-    assert most <= group["left"].shards[0] < len(U) / 4
+    assert most <= group["left"].chunks[0] < len(U) / 4
     assert (len(sources.rows), sources.of, sources.scores.shape[1]) == (embedding.MOST_POINTS, 9000, 6)
     assert set(np.diff(sources.rows)) == {1, 2} and (sources.rows[0], sources.rows[-1]) == (0, 8999)
     np.testing.assert_array_equal(sources.scores, (U * np.arange(8, 0, -1.0))[sources.rows, :6])

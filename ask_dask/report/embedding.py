@@ -45,7 +45,7 @@ class Points:
 
 
 def drawn(group: zarr.Group) -> tuple[Points, Points]:
-    """The points of both sides of an embedding store, evenly spaced rows; a shard at a time is in memory.
+    """The points of both sides of an embedding store, evenly spaced rows; a chunk at a time is in memory.
 
     Of the rows and columns of a data matrix, y and id belong to the rows.
     """
@@ -74,13 +74,13 @@ def spaced(n: int, most: int = MOST_POINTS) -> np.ndarray:
 
 
 def picked(array: zarr.Array, rows: np.ndarray) -> np.ndarray:
-    """Ascending rows of a stored array, read a shard at a time."""
-    height = (array.shards or array.chunks)[0]
+    """Ascending rows of a stored array, read a chunk at a time."""
+    height = array.chunks[0]
     parts = []
-    for shard in np.unique(rows // height):
-        start = int(shard) * height
+    for chunk in np.unique(rows // height):
+        start = int(chunk) * height
         block = store.read(array, start, min(start + height, array.shape[0]))
-        parts.append(block[rows[rows // height == shard] - start])
+        parts.append(block[rows[rows // height == chunk] - start])
     return np.concatenate(parts) if parts else np.empty((0, *array.shape[1:]), array.dtype)
 
 
@@ -108,7 +108,8 @@ def scores_figure(points: Points, what: str, whose: str) -> dict[str, Any] | Non
     names = ", ".join(html.unescape(trace["name"]) for trace in traces)
     said = {"classes": f", coloured by class: {names}", "values": ", coloured by y"}.get(points.kind, "")
     alt = f"Two components of the scores {what} of {len(points.rows):,} {whose}{said}."
-    x, y = (plot.axis(f"{what}, component {k}") for k in (1, min(2, points.scores.shape[1])))
+    shown = (1, min(2, points.scores.shape[1]))
+    x, y = (plot.axis(f"{what}, component {k}", exponentformat="power") for k in shown)
     drawn = plot.figure(list(traces), x, y, alt, height=460)
     drawn["layout"]["legend"] |= {"itemsizing": "constant"}
     return drawn | {"columns": columns, "what": what}
@@ -158,8 +159,8 @@ def _said(points: Points, mask: np.ndarray) -> Iterator[str]:
 
 
 def _rounded(values: Any) -> list[float]:
-    """Four digits are all that a screen shows, and keep the page small."""
-    return [float(f"{value:.4g}") for value in values]
+    """Six digits are more than a screen shows, and keep the page small."""
+    return [float(f"{value:.6g}") for value in values]
 
 
 def error_figure(facts: dict[str, Any]) -> dict[str, Any] | None:

@@ -2,8 +2,8 @@
 
     python pipelines/papers/picture.py --data FOLDER --to pipelines/papers/cora_embedding.png      # needs Chromium
 
-The rows and the columns of A + I are sources and targets of KSVD with the SNE kernel, centred, without labels; the exact
-decomposition and, to say how near landmarks come, one from landmarks by coverage.
+The rows and the columns of A + I are sources and targets of KSVD with the SNE kernel, centred, without labels: the
+exact decomposition and, to say how near landmarks come, one from landmarks by coverage.
 """
 
 import argparse
@@ -22,9 +22,12 @@ from ask_dask import KSVD
 from ask_dask.kernels import SNE
 from ask_dask.report.embedding import Points, scores_figure
 
-PAGE = """<!doctype html><meta charset="utf-8"><style>body{{margin:0;background:#fff;display:flex}}div{{width:50%}}</style>
+PAGE = """<!doctype html><meta charset="utf-8">
+<style>body{{margin:0;background:#fff;display:flex}}div{{width:50%}}</style>
 <div id="left"></div><div id="right"></div><script>{library}</script><script>
-for (const [name, f] of Object.entries({figures})) Plotly.newPlot(name, f.data, f.layout, {{staticPlot: true}});</script>
+for (const [name, f] of Object.entries({figures}))
+  Plotly.newPlot(name, f.data, f.layout, {{staticPlot: true}});
+</script>
 """
 
 
@@ -61,7 +64,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="Folder with cora/.")
     parser.add_argument("--to", type=Path, required=True, help="The PNG file.")
     parser.add_argument("--bandwidth", type=float, default=5.0)
-    parser.add_argument("--shown", type=int, nargs=2, default=[1, 2], help="The two components.")
+    parser.add_argument("--shown", type=int, nargs=2, default=[2, 9], help="The two components.")
     parser.add_argument("--landmarks", type=int, default=1000)
     options = parser.parse_args()
     found = graphs.read(options.data / "cora")
