@@ -7,16 +7,20 @@ Tao, Tonin et al., Learning in Feature Spaces via Coupled Covariances, section 2
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import dask
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.extmath import svd_flip
 
-from ask_dask import blocks, compute
+from ask_dask import blocks, budget, compute
 from ask_dask.errors import InputError
 from ask_dask.estimators.inputs import is_lazy
 from ask_dask.kernels.base import Block
 
 HOWS = ("pinv", "pca", "random")
+
+WIDEST = 1 << 20
+"""Numbers of a row, or columns of a matrix, that are projected at a time."""
 
 
 class Compatibility(Protocol):
@@ -55,34 +59,39 @@ class Sketch:
     seed: int
     entries: int = 4
 
-    def of_rows(self, rows: Block) -> Block:
-        return self._applied(rows, 0, 0)
+    def of_rows(self, rows: Block) -> np.ndarray:
+        return self._applied(rows, 0)
 
-    def of_columns(self, columns: Block) -> Block:
-        return self._applied(columns, 1, 0)
+    def of_columns(self, columns: Block) -> np.ndarray:
+        return self._applied(columns, 1)
 
-    def part_of_columns(self, rows: Block, first_row: int) -> np.ndarray:
-        """What some rows of the data matrix add to the projection of all its columns, (M, d)."""
-        return np.asarray(rows.T @ self.projection(1, first_row, rows.shape[0]))
+    def part_of_columns(self, rows: Block, first_row: int, kept: slice = slice(None)) -> np.ndarray:
+        """What some rows of the data matrix add to the projection of its columns, or of those kept, (M, d) float64."""
+        return _array(rows[:, kept].T @ self.projection(1, first_row, rows.shape[0]))
 
-    def projection(self, role: int, first: int, n: int) -> np.ndarray:
-        """Rows first .. first + n of a role's projection, (n, d) float64."""
+    def projection(self, role: int, first: int, n: int) -> sp.csr_array:
+        """Rows first .. first + n of a role's projection, (n, d) float64; places that agree add up."""
         index = np.arange(first, first + n, dtype=np.uint64)[:, None]
         word = _scrambled(index * np.uint64(self.entries) + np.arange(self.entries, dtype=np.uint64))
         word = _scrambled(word ^ _scrambled(np.array(2 * self.seed + role, np.uint64)))
-        found = np.zeros((n, self.d))
         signs = np.where(word >> np.uint64(63), 1.0, -1.0) / np.sqrt(self.entries)
-        np.add.at(found, (np.arange(n)[:, None], word % np.uint64(self.d)), signs)
+        places, ends = (word % np.uint64(self.d)).astype(np.int32), np.arange(n + 1) * self.entries
+        return sp.csr_array((signs.ravel(), places.ravel(), ends), shape=(n, self.d))
+
+    def _applied(self, block: Block, role: int) -> np.ndarray:
+        """A few rows at a time: the result is the only array as long as the block that is not sparse."""
+        n, width = block.shape
+        found = np.zeros((n, self.d), block.dtype)
+        for start in range(0, width, WIDEST):
+            part = block[:, start : start + WIDEST] if width > WIDEST else block
+            projection = self.projection(role, start, part.shape[1])
+            for rows in blocks.row_blocks(part, budget.BLOCK_ROWS):
+                found[rows] += _array(part[rows] @ projection)
         return found
 
-    def _applied(self, block: Block, role: int, first: int) -> np.ndarray:
-        width, step = block.shape[1], max(1, (1 << 22) // self.d)
-        block = block.tocsc() if sp.issparse(block) else block
-        parts = (
-            block[:, start : start + step] @ self.projection(role, first + start, min(step, width - start))
-            for start in range(0, width, step)
-        )
-        return np.asarray(sum(parts)).astype(block.dtype, copy=False)
+
+def _array(found: Any) -> np.ndarray:
+    return found.toarray() if sp.issparse(found) else np.asarray(found)
 
 
 def _scrambled(words: np.ndarray) -> np.ndarray:
@@ -148,9 +157,13 @@ def _dense(A: Any) -> np.ndarray:
 
 
 def _sketched(A: Any, sketch: Sketch) -> tuple[Any, np.ndarray, Sketch]:
-    import dask
-
+    """Rows as they are read; columns in memory, some at a time where there are many, each time in a pass over A."""
     X = blocks.map_rows(A, sketch.of_rows, sketch.d, "rows projected")
+    n_columns, step = A.shape[1], 2 * budget.shard_rows(8 * sketch.d)
+    Z = np.empty((n_columns, sketch.d), X.dtype)
     task = dask.delayed(sketch.part_of_columns, pure=False)
-    parts = [task(shard.block, shard.start) for shard in blocks.shards(A)]
-    return X, compute.run_sum(parts, "columns projected").astype(X.dtype), sketch
+    for start in range(0, n_columns, step):
+        kept = slice(start, min(start + step, n_columns))
+        parts = [task(shard.block, shard.start, kept) for shard in blocks.shards(A)]
+        Z[kept] = compute.run_sum(parts, f"columns projected, {kept.stop:,} of {n_columns:,}")
+    return X, Z, sketch
