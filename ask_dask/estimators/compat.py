@@ -126,7 +126,7 @@ def compatible(A: Any, how: str | None, d: int | None, seed: int) -> tuple[Any, 
         )
     if how == "random" and d is not None:
         sketch = Sketch(d, seed)
-        return _sketched(A, sketch)
+        return sketched(A, sketch)
     if is_lazy(A):
         raise InputError("Of a data matrix that is not in memory the rows and columns meet only in random projections: "
                          "set compat='random' and compat_dim.")  # fmt: skip
@@ -156,7 +156,7 @@ def _dense(A: Any) -> np.ndarray:
     return A.toarray() if sp.issparse(A) else np.asarray(A)
 
 
-def _sketched(A: Any, sketch: Sketch) -> tuple[Any, np.ndarray, Sketch]:
+def sketched(A: Any, sketch: Sketch) -> tuple[Any, np.ndarray, Sketch]:
     """Rows as they are read; columns in memory, some at a time where there are many, each time in a pass over A."""
     X = blocks.map_rows(A, sketch.of_rows, sketch.d, "rows projected")
     n_columns, step = A.shape[1], 2 * budget.shard_rows(8 * sketch.d)
