@@ -57,9 +57,10 @@ class Bench:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Measure a step."""
+        """Measure a step, and say so: a large log takes many minutes."""
         with compute.measured(self.steps, name):
             yield
+        print(self.steps[-1], file=sys.stderr, flush=True)
 
     def taken(self) -> dict[str, Any]:
         """Seconds and peak MiB above the start, by step."""
