@@ -135,23 +135,28 @@ def chosen(bench: Bench, method: str, log: Log) -> float:
     return max(found, key=lambda bandwidth: found[bandwidth])
 
 
-def compare(bench: Bench, log: Log) -> dict[str, Any]:
-    """AUROC of every method on the rows that judge; bandwidth, components and error of those with a kernel."""
+def measured(bench: Bench, method: str, log: Log) -> dict[str, Any]:
+    """AUROC of a method with a kernel on the rows that judge, bandwidth, components and estimated error."""
     (A, y), (new, y_new) = log.train, log.judges
-    seen, found = A[:SEEN], {}
+    with bench.step(f"{method}: choose"):
+        bandwidth = chosen(bench, method, log)
+    with bench.step(f"{method}: fit"):
+        model = fitted(bench, method, A, bandwidth)
+    with bench.step(f"{method}: U S of the training rows"):
+        scores = np.asarray(model.left_singular_vectors_)[:SEEN] * model.singular_values_
+    with bench.step(f"{method}: judge"):
+        auroc = judged(scores, y[:SEEN], features(bench, method, model, new), y_new)
+    return {"auroc": auroc, "bandwidth": bandwidth, "components": model.n_components_,
+            "estimated_error": model.error_.largest if model.error_ else None}  # fmt: skip
+
+
+def compare(bench: Bench, log: Log) -> dict[str, Any]:
+    """What is measured of every method; a model is gone before the next is fitted."""
+    (A, y), (new, y_new) = log.train, log.judges
+    seen, found, sketch = A[:SEEN], {}, Sketch(bench.options.dim, 0)
     for method in bench.options.methods:
-        with bench.step(f"{method}: choose"):
-            bandwidth = chosen(bench, method, log)
-        with bench.step(f"{method}: fit"):
-            model = fitted(bench, method, A, bandwidth)
-        with bench.step(f"{method}: U S of the training rows"):
-            scores = np.asarray(model.left_singular_vectors_)[: seen.shape[0]] * model.singular_values_
-        with bench.step(f"{method}: judge"):
-            auroc = judged(scores, y[:SEEN], features(bench, method, model, new), y_new)
-        found[method] = {"auroc": auroc, "bandwidth": bandwidth, "components": model.n_components_,
-                         "estimated_error": model.error_.largest if model.error_ else None}  # fmt: skip
+        found[method] = measured(bench, method, log)
         print(method, found[method], file=sys.stderr, flush=True)
-    sketch = Sketch(bench.options.dim, 0)
     found["projection"] = {"auroc": judged(sketch.of_rows(seen), y[:SEEN], sketch.of_rows(new), y_new)}
     found["one-hot"] = {"auroc": judged(seen, y[:SEEN], new, y_new)}
     return found
