@@ -103,9 +103,12 @@ def lazy_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int) -
     """`function(block)` of every row of any input, as a dask array (N, n_columns) that is not computed yet."""
     task, shared = dask.delayed(_checked, pure=False), _constant(function)
     dtype = np.result_type(X.dtype, np.float32)
+    rows = None
+    if isinstance(X, SparseRows):  # few bytes a row: what is made of a shard of them may be far larger than a shard
+        rows = min(_spread(X, _default_rows(X)), budget.shard_rows(n_columns * dtype.itemsize))
     parts = [
         da.from_delayed(task(shard.block, shared, shard.start), (shard.stop - shard.start, n_columns), dtype)
-        for shard in shards(X)
+        for shard in shards(X, rows)
     ]
     return da.concatenate(parts) if parts else da.empty((0, n_columns), dtype=dtype)
 

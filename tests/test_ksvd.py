@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from ask_dask import KSVD, AsymmetricNystroem, landmarks, load, store
+from ask_dask import KSVD, AsymmetricNystroem, blocks, budget, landmarks, load, store
 from ask_dask.errors import BudgetError, InputError, StoreError
-from ask_dask.estimators import two_sets
-from ask_dask.estimators.compat import Sketch
+from ask_dask.estimators import compat, two_sets
+from ask_dask.estimators.sketch import Sketch
 from ask_dask.estimators.two_sets import Pairs
 from ask_dask.kernels import RBF, SNE, DirectedGraph, Linear, Precomputed
 from ask_dask.nystrom import resolution
@@ -246,6 +246,17 @@ def test_a_sketch_does_not_depend_on_how_the_matrix_is_cut(tmp_path):
     np.testing.assert_array_equal(sketch.projection(0, 0, 50)[20:30], sketch.projection(0, 20, 10))
     gram = Sketch(4000, 0).projection(0, 0, 50)
     np.testing.assert_allclose(gram @ gram.T, np.eye(50), atol=0.6)
+
+
+def test_sketches_of_sparse_rows_are_the_same_however_they_are_cut(monkeypatch):
+    sketch, matrix = Sketch(12, 3), sp.csr_matrix(A.astype(np.float32))
+    whole = compat.sketched(matrix, sketch)[:2]
+    np.testing.assert_allclose(whole[0], A @ sketch.projection(0, 0, A.shape[1]), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(whole[1], A.T @ sketch.projection(1, 0, A.shape[0]), rtol=1e-4, atol=1e-5)
+    monkeypatch.setattr(budget, "shard_rows", lambda row_bytes: 7)
+    assert len(blocks.shards(matrix)) == 6
+    for cut, expected in zip(compat.sketched(matrix, sketch)[:2], whole, strict=True):
+        np.testing.assert_array_equal(cut, expected)
 
 
 def test_a_fit_forgets_the_one_before():

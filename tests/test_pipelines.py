@@ -41,6 +41,17 @@ def test_ksvd_out_of_core_prints_its_error_and_peak():
     assert found["fit_s"] > 0 and found["peak_mib_above_data"] > 0
 
 
+def test_clicks_are_embedded_by_rows_and_columns():
+    sizes = ("--rows", 3000, "--columns", 1500, "--dim", 32, "--landmarks", 100, "--components", 5)
+    found = printed("bench/clicks.py", *sizes, "--bandwidths", 0.7)
+    assert 26 < found["entries_a_row"] < 39 and 0.6 < found["best_auroc"] < 0.9
+    for method in ("KSVD", "KSVD, unit columns", "KSVD, coupled", "KPCA"):
+        assert found[method]["components"] == 5 and 0 < found[method]["estimated_error"] < 1
+        assert 0.45 < found[method]["auroc"] < found["best_auroc"]
+    seconds, peak = found["seconds_and_peak_mib_above_start"]["KSVD: fit"]
+    assert seconds > 0 and 0 < peak < 500
+
+
 def table(script, *arguments):
     """The lines of a table that a pipeline prints, as lists of cells."""
     done = subprocess.run(

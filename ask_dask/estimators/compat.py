@@ -7,6 +7,7 @@ Tao, Tonin et al., Learning in Feature Spaces via Coupled Covariances, section 2
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import dask
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.extmath import svd_flip
@@ -14,7 +15,9 @@ from sklearn.utils.extmath import svd_flip
 from ask_dask import blocks, compute
 from ask_dask.errors import InputError
 from ask_dask.estimators.inputs import is_lazy
+from ask_dask.estimators.sketch import Sketch
 from ask_dask.kernels.base import Block
+from ask_dask.sparse import is_sparse
 
 HOWS = ("pinv", "pca", "random")
 
@@ -43,57 +46,6 @@ class Linear:
         return columns if self.columns is None else columns @ self.columns
 
 
-@dataclass(frozen=True)
-class Sketch:
-    """A seeded sparse projection of each role to d numbers, made anew wherever it is needed.
-
-    Row i of the projection has `entries` random signs at random places, which depend on i and the seed alone: nothing
-    as large as the data matrix exists, and how it is cut into blocks does not matter.
-    """
-
-    d: int
-    seed: int
-    entries: int = 4
-
-    def of_rows(self, rows: Block) -> Block:
-        return self._applied(rows, 0, 0)
-
-    def of_columns(self, columns: Block) -> Block:
-        return self._applied(columns, 1, 0)
-
-    def part_of_columns(self, rows: Block, first_row: int) -> np.ndarray:
-        """What some rows of the data matrix add to the projection of all its columns, (M, d)."""
-        return np.asarray(rows.T @ self.projection(1, first_row, rows.shape[0]))
-
-    def projection(self, role: int, first: int, n: int) -> np.ndarray:
-        """Rows first .. first + n of a role's projection, (n, d) float64."""
-        index = np.arange(first, first + n, dtype=np.uint64)[:, None]
-        word = _scrambled(index * np.uint64(self.entries) + np.arange(self.entries, dtype=np.uint64))
-        word = _scrambled(word ^ _scrambled(np.array(2 * self.seed + role, np.uint64)))
-        found = np.zeros((n, self.d))
-        signs = np.where(word >> np.uint64(63), 1.0, -1.0) / np.sqrt(self.entries)
-        np.add.at(found, (np.arange(n)[:, None], word % np.uint64(self.d)), signs)
-        return found
-
-    def _applied(self, block: Block, role: int, first: int) -> np.ndarray:
-        width, step = block.shape[1], max(1, (1 << 22) // self.d)
-        block = block.tocsc() if sp.issparse(block) else block
-        parts = (
-            block[:, start : start + step] @ self.projection(role, first + start, min(step, width - start))
-            for start in range(0, width, step)
-        )
-        return np.asarray(sum(parts)).astype(block.dtype, copy=False)
-
-
-def _scrambled(words: np.ndarray) -> np.ndarray:
-    """64-bit words mixed as by splitmix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators)."""
-    with np.errstate(over="ignore"):
-        words = words + np.uint64(0x9E3779B97F4A7C15)
-        words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
-
-
 def compatible(A: Any, how: str | None, d: int | None, seed: int) -> tuple[Any, Any, Compatibility]:
     """Rows and columns of a data matrix as points of one space, and how new ones become so.
 
@@ -117,7 +69,7 @@ def compatible(A: Any, how: str | None, d: int | None, seed: int) -> tuple[Any, 
         )
     if how == "random" and d is not None:
         sketch = Sketch(d, seed)
-        return _sketched(A, sketch)
+        return sketched(A, sketch)
     if is_lazy(A):
         raise InputError("Of a data matrix that is not in memory the rows and columns meet only in random projections: "
                          "set compat='random' and compat_dim.")  # fmt: skip
@@ -147,10 +99,19 @@ def _dense(A: Any) -> np.ndarray:
     return A.toarray() if sp.issparse(A) else np.asarray(A)
 
 
-def _sketched(A: Any, sketch: Sketch) -> tuple[Any, np.ndarray, Sketch]:
-    import dask
+def sketched(A: Any, sketch: Sketch) -> tuple[Any, np.ndarray, Sketch]:
+    """Rows as they are read, columns in memory, from one pass over A.
 
+    A sum over sparse rows is made in place: beside those of a million columns there is no room for partial ones.
+    """
     X = blocks.map_rows(A, sketch.of_rows, sketch.d, "rows projected")
-    task = dask.delayed(sketch.part_of_columns, pure=False)
-    parts = [task(shard.block, shard.start) for shard in blocks.shards(A)]
-    return X, compute.run_sum(parts, "columns projected").astype(X.dtype), sketch
+    shards, label = blocks.shards(A), "columns projected"
+    if not is_sparse(A):
+        task = dask.delayed(sketch.part_of_columns, pure=False)
+        return X, compute.run_sum([task(s.block, s.start) for s in shards], label).astype(X.dtype), sketch
+    Z = np.zeros((A.shape[1], sketch.d), X.dtype)
+    with compute.progress(label, len(shards), "shards") as advance:
+        for shard in shards:
+            sketch.add_columns(compute.run([shard.block], None)[0], shard.start, Z)
+            advance()
+    return X, Z, sketch

@@ -9,8 +9,9 @@ import zarr
 
 from ask_dask import blocks, compute, nystrom, store
 from ask_dask.errors import StoreError
-from ask_dask.estimators.compat import Compatibility, Linear, Sketch
+from ask_dask.estimators.compat import Compatibility, Linear
 from ask_dask.estimators.ksvd import KSVD
+from ask_dask.estimators.sketch import Sketch
 from ask_dask.estimators.stored import (
     json_parameter,
     landmarks_parameter,

@@ -22,7 +22,7 @@ _TAYLOR = tuple(1 / factorial(k) for k in range(14))
 _FAST = {"nnan", "ninf", "nsz", "contract"}  # not reassoc: the argument's reduction in two steps would become one
 
 
-def _compiled(function: Callable) -> Any:
+def compiled(function: Callable) -> Any:
     """Compiled without the GIL, and kept on disk where a place for it is writable."""
     try:
         return njit(nogil=True, fastmath=_FAST, cache=True)(function)
@@ -86,21 +86,21 @@ def _exp_64(x: Any) -> Any:
     return p * _as_double((np.int64(np.int32(n)) + np.int64(1023)) << np.int64(52))  # type: ignore[call-arg]
 
 
-@_compiled
+@compiled
 def _exp_rows(block: np.ndarray) -> None:
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             block[i, j] = _exp(min(block[i, j], _F(0.0)))
 
 
-@_compiled
+@compiled
 def _exp_rows_64(block: np.ndarray) -> None:
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             block[i, j] = _exp_64(min(block[i, j], 0.0))
 
 
-@_compiled
+@compiled
 def _shifted_exp_rows_64(block: np.ndarray, largest: np.ndarray) -> None:
     for i in range(block.shape[0]):
         top = block[i, 0]
@@ -111,7 +111,7 @@ def _shifted_exp_rows_64(block: np.ndarray, largest: np.ndarray) -> None:
         largest[i] = top
 
 
-@_compiled
+@compiled
 def _shifted_exp_rows(block: np.ndarray, largest: np.ndarray) -> None:
     for i in range(block.shape[0]):
         top = block[i, 0]
