@@ -15,6 +15,7 @@ import general
 import nodes
 import reconstruction
 import speed
+import sweep
 
 SETTINGS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 TABLES = {
@@ -23,6 +24,7 @@ TABLES = {
     "biclustering": biclustering.rows,
     "general": general.rows,
     "speed": speed.rows,
+    "sweep": sweep.rows,
 }
 
 
