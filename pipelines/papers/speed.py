@@ -42,9 +42,9 @@ def _of_graph(name: str, A: Any, paper: list[float], own: dict[str, Any], trials
 
 
 def errors(exact: Any, U: np.ndarray, V: np.ndarray) -> tuple[float, float]:
-    """Eta and the larger of the angle errors; endless where fewer vectors than asked for are found."""
+    """Eta and the larger of the angle errors; endless where fewer (finite) vectors than asked for are found."""
     E, s, F = exact
-    if U.shape[1] < len(s):
+    if U.shape[1] < len(s) or not (np.isfinite(U).all() and np.isfinite(V).all()):
         return np.inf, 1.0
     return eta(E, s, F, U, V), max(subspace_error(E, U), subspace_error(F, V))
 
