@@ -21,7 +21,7 @@ from ask_dask.kernels import SNE
 
 def rows(data: Path, own: dict[str, Any], trials: int) -> Iterator[str]:
     """The table: for each graph and bandwidth a line for each method."""
-    yield ("| graph, bandwidth: rank r, s_r / s_1, s_r / s_r+1, share of squares | method | setting | s | angle "
+    yield ("| graph, bandwidth: rank r, s_r / s_1, s_r / s_r+1, share of squares after s_1 | method | setting | s | angle "
            "| times the best peer |")  # fmt: skip
     yield "|---|---|---|---|---|---|"
     for name in own["paper"]:
@@ -44,9 +44,9 @@ def _of_matrix(what: str, G: np.ndarray, own: dict[str, Any], trials: int) -> It
     least, most = own["ranks"]
     U, s, V = singular.arpack(G, most + 1, 1e-6, 0)
     r = rank_by_gap(s, least)
-    share = float((s[:r] ** 2).sum() / np.linalg.norm(G) ** 2)
+    share = float((s[1:r] ** 2).sum() / (np.linalg.norm(G) ** 2 - s[0] ** 2))  # the first alone is nearly all
     ways, exact = singular.given(G, own, r), (U[:, :r], s[:r], V[:, :r])
-    what = f"{what}: {r}, {s[r - 1] / s[0]:.3f}, {s[r - 1] / s[r]:.3f}, {share:.3f}"
+    what = f"{what}: {r}, {s[r - 1] / s[0]:.2g}, {s[r - 1] / s[r]:.3f}, {share:.2g}"
     angle, target = (lambda U, V: errors(exact, U, V)[1]), own["angle"]
     found = {name: singular.smallest(way, angle, [target], SEARCHED) for name, way in ways.items()}
     works = {name: partial(ways[name].vectors, settings[target]) for name, settings in found.items() if settings}
