@@ -21,7 +21,7 @@ from dask.delayed import Delayed
 from dask.system import CPU_COUNT
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from ask_dask.errors import AskDaskError
 
@@ -224,13 +224,22 @@ class _OneBlasThread:
 
     def __init__(self) -> None:
         self._lock, self._inside, self._limits = threading.Lock(), 0, None
+        self._found: tuple[int, ThreadpoolController] | None = None
+
+    def _controller(self) -> ThreadpoolController:
+        """To look for libraries takes 5 ms, as long as a small fit: again only where modules, and so perhaps
+        libraries, were imported since."""
+        modules = len(sys.modules)
+        if self._found is None or self._found[0] != modules:
+            self._found = modules, ThreadpoolController()
+        return self._found[1]
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         with self._lock:
             self._inside += 1
             if self._inside == 1:
-                self._limits = threadpool_limits(1, user_api="blas")
+                self._limits = self._controller().limit(limits=1, user_api="blas")
         try:
             yield
         finally:

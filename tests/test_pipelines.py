@@ -72,3 +72,21 @@ def test_the_table_of_askls_reaches_what_the_paper_has(data):
 @pytest.mark.parametrize("only, sets, lines", [("reconstruction", "cora", 24), ("biclustering", "acm", 45)])
 def test_tables_of_ksvd_have_a_line_for_each_setting(data, only, sets, lines):
     assert len(table("papers/ksvd.py", "--data", data, "--only", only, "--sets", sets)) == 2 + lines
+
+
+def test_ways_to_choose_landmarks_are_compared_on_equal_time():
+    found = printed("bench/landmark_choice.py", "--rows", 200, "--counts", "5,60", "--seeds", 1, "--budgets", "1e-9,60")
+    assert set(found["ways"]) == {"uniform", "kmeans", "leverage", "cross", "greedy"}
+    for few, many in found["ways"].values():
+        assert many["error"] < few["error"] < 1 and abs(many["estimated"] - many["error"]) < 1e-6  # the sample is all
+    assert set(found["error_within_seconds"]["1e-9"].values()) == {None}
+    assert found["error_within_seconds"]["60"] == {how: many["error"] for how, (_, many) in found["ways"].items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table_of, lines", [("speed", 25), ("sweep", 48)])
+def test_tables_of_time_have_a_line_for_each_way(data, table_of, lines):
+    found = table("papers/ksvd.py", "--data", data, "--only", table_of, "--sets", "cora", "--trials", 3)
+    assert len(found) == 2 + lines
+    reached = [line for line in found[2:] if "eq. (9)" in line and "not reached" not in line]
+    assert reached and all(float(line[3 + (table_of == "speed")]) >= 0 for line in reached)
