@@ -16,7 +16,7 @@ from ask_dask.estimators import compat, two_sets
 from ask_dask.estimators.sketch import Sketch
 from ask_dask.estimators.two_sets import Pairs
 from ask_dask.kernels import RBF, SNE, DirectedGraph, Linear, Precomputed
-from ask_dask.nystrom import resolution
+from ask_dask.nystrom import Gram, resolution, scaled
 from ask_dask.score import eta, subspace_error
 
 RNG = np.random.default_rng(0)
@@ -195,6 +195,15 @@ def test_float32_is_as_close_as_float32_can_be():
     np.testing.assert_allclose(single.singular_values_, exact.singular_values_, rtol=3e-2)
     assert subspace_error(np.asarray(exact.left_singular_vectors_), np.asarray(single.left_singular_vectors_)) < 2e-2
     assert single.transform(points.astype(np.float32)).dtype == np.float32
+
+
+def test_scaled_vectors_that_rounding_hides_are_left_out():
+    """Grams that were summed in float32 hold squares below their rounding, which then may be negative."""
+    points = np.random.default_rng(3).normal(size=(20_000, 3)).astype(np.float32)
+    C = RBF(30.0)(points, points[:300])
+    gram = Gram(20_000, C.sum(0, dtype=np.float64), (C.T @ C).astype(np.float64))
+    found = scaled(C[:300], gram, gram, 60, False, resolution(np.float32))
+    assert 3 < len(found.values) < 9 and np.isfinite(found.source).all() and np.isfinite(found.target).all()
 
 
 def test_a_matrix_of_low_rank_gives_no_more_components_than_it_has():

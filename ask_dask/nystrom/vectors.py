@@ -70,7 +70,8 @@ class SingularVectors:
 def scaled(core: np.ndarray, C: Gram, R: Gram, n_components: int, center: bool, rcond: float) -> SingularVectors:
     """The singular vectors of W extended to all rows and columns, of unit length: CCE, eq. (9).
 
-    Values are those of W times sqrt(N M / (n m)). Vectors are orthogonal only as far as the sample is.
+    Values are those of W times sqrt(N M / (n m)). Vectors are orthogonal only as far as the sample is; those of values
+    so small that the Grams do not resolve them are left out.
 
     Parameters
     ----------
@@ -84,13 +85,17 @@ def scaled(core: np.ndarray, C: Gram, R: Gram, n_components: int, center: bool, 
     P, s, Qt = svd(_centred(core) if center else core)
     kept = min(n_components, int((s > rcond * s[0]).sum()))
     source, target = Qt[:kept].T / s[:kept], P[:, :kept] / s[:kept]
-    offsets, norms = [], []
+    offsets, squares = [], []
     for coefficients, gram in ((source, C), (target, R)):
         mean, products = gram.of_features(coefficients, center)
         offsets.append(mean)
-        norms.append(np.sqrt(np.diag(products)))
-    values = s[:kept] * np.sqrt(C.count * R.count / (n * m))
-    return SingularVectors(source / norms[0], target / norms[1], np.stack(offsets) / np.stack(norms), values)
+        squares.append(np.diag(products))
+    # The sampled rows alone have the length 1, so that what comes out shorter is rounding.
+    found = np.minimum(*squares) > 0.5
+    lengths = [np.sqrt(side[found]) for side in squares]
+    values = s[:kept][found] * np.sqrt(C.count * R.count / (n * m))
+    offset = np.stack([mean[found] / length for mean, length in zip(offsets, lengths, strict=True)])
+    return SingularVectors(source[:, found] / lengths[0], target[:, found] / lengths[1], offset, values)
 
 
 def orthonormal(maps: FeatureMap, C: Gram, R: Gram, n_components: int, center: bool, rcond: float) -> SingularVectors:
