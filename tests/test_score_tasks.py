@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from ask_dask import store
+from ask_dask import budget, store
 from ask_dask.errors import InputError, StoreError
 from ask_dask.score import (
     MultilabelScores,
@@ -245,8 +245,8 @@ def stores(path, y, arrays, **facts):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(store.budget, "CHUNK_BYTES", 1)
-    monkeypatch.setattr(store.budget, "SHARD_BYTES", 1)
+    monkeypatch.setattr(budget, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(budget, "SHARD_BYTES", 1)
     monkeypatch.setattr(stored, "CELLS", 1000)
 
 
