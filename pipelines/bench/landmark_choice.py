@@ -2,7 +2,7 @@
 
     python pipelines/bench/landmark_choice.py [--rows 5000] [--counts 25,50,100,200,400,800] [--budgets 0.1,0.3,1,3]
     python pipelines/bench/landmark_choice.py --data FOLDER/criteo/train_10k.txt    # its columns of numbers
-    python pipelines/bench/landmark_choice.py --graph FOLDER/cora                   # nodes of a graph, by coverage too
+    python pipelines/bench/landmark_choice.py --graph FOLDER/cora                   # its nodes, rows of A + I
 
 One JSON line. Each way chooses so many landmarks a side (points alone give one choice for both sides), and C, R and the
 map of C X R are formed; all of it is timed, ways in turn, medians over seeds. `error` is ||K - C X R|| / ||K||
@@ -132,7 +132,7 @@ def main() -> None:
     X = neighbours(what) if options.graph else points(what) if options.data else clusters(min(options.rows, AT_MOST))
     if X.shape[0] < 2:
         sys.exit("Give two points or more.")
-    hows = [how for how in landmarks.HOWS if options.graph or how != "coverage"]
+    hows = [how for how in landmarks.HOWS if how != "coverage"]  # which is of sparse kernels
     counts = [m for m in map(int, options.counts.split(",")) if m <= X.shape[0]]
     width = options.bandwidth * median_distance(X)
     found = measure(Whole(width, X), hows, counts, options.seeds)
