@@ -1,9 +1,9 @@
 """Time to a largest principal angle of sine 0.1, over bandwidths from a sharp spectrum of the SNE kernel to a flat one.
 
-Of a graph, and of points in few dimensions, whose spectra fall far faster. G is given, here in float64, and searched and
-timed as in speed.py. The angle is between spaces of leading singular vectors, left and right; it has no meaning inside a
-group of equal values, so the rank is where values fall most within `ranks`, and the fall is given. The last column is
-the time over that of the best peer: Nystrom loses where it is above 1 for all of ours.
+Of a graph, and of points in few dimensions, whose spectra fall far faster. G is given, here in float64, and searched
+and timed as in speed.py. The angle is between spaces of leading singular vectors, left and right; it has no meaning
+inside a group of equal values, so the rank is where values fall most within `ranks`, and the fall is given. The last
+column is the time over that of the best peer: Nystrom loses where it is above 1 for all of ours.
 """
 
 from collections.abc import Iterator
