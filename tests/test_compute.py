@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from ask_dask import compute
 from ask_dask.cluster import running_on
+from ask_dask.compute import bars
 from ask_dask.errors import InputError
 
 SCHEDULERS = ("threads", "synchronous", "cluster", pytest.param("processes", marks=pytest.mark.slow))
@@ -127,7 +128,7 @@ def test_an_interrupt_ends_what_runs_on_a_cluster(client, tmp_path, monkeypatch)
         raise KeyboardInterrupt
 
     with client.as_current(), dask.config.set(scheduler=client), compute.progress_shown():
-        monkeypatch.setattr(compute._Lines, "advance", interrupt)
+        monkeypatch.setattr(bars._Lines, "advance", interrupt)
         with pytest.raises(KeyboardInterrupt):
             compute.run(tasks(slow, 12, str(log), -1), "long")
         written = log.read_text()
@@ -137,7 +138,7 @@ def test_an_interrupt_ends_what_runs_on_a_cluster(client, tmp_path, monkeypatch)
 
 def test_progress_lines_have_counts_and_an_estimate(scheduler, capsys, monkeypatch):
     clock = iter(range(0, 10_000, 11))
-    monkeypatch.setattr(compute, "time", SimpleNamespace(monotonic=lambda: next(clock)))  # not the event loop's
+    monkeypatch.setattr(bars, "time", SimpleNamespace(monotonic=lambda: next(clock)))  # not the event loop's
     with compute.progress_shown():
         compute.run(tasks(square, 3), "Squares", "parts")
         compute.run_sum(tasks(square, 3), "Sum")

@@ -1,31 +1,20 @@
-"""Run lists of dask tasks on whichever scheduler is current, with progress, an estimate and memory measured.
-
-Local threads (the default), `dask.config.set(scheduler="processes")` and a distributed Client all do.
-"""
+"""Tasks on threads of this process, or on a cluster: results in order, sums in order."""
 
 import asyncio
-import logging
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import dask
 import dask.threaded
-import psutil
 from dask.delayed import Delayed
 from dask.system import CPU_COUNT
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from threadpoolctl import ThreadpoolController
 
+from ask_dask.compute.bars import progress
+from ask_dask.compute.blas import one_blas_thread
 from ask_dask.errors import AskDaskError
-
-log = logging.getLogger("ask_dask")
 
 
 def run(tasks: Sequence[Delayed], label: str | None, unit: str = "shards", local: bool = False) -> list[Any]:
@@ -217,141 +206,3 @@ async def _until_idle(dask_worker: Any) -> None:
     await asyncio.sleep(0.2)  # what the client gave up is known here by then
     while dask_worker.state.executing_count:
         await asyncio.sleep(0.05)
-
-
-class _OneBlasThread:
-    """Counts the tasks inside, so that the limit is set by the first and lifted by the last of a process."""
-
-    def __init__(self) -> None:
-        self._lock, self._inside, self._limits = threading.Lock(), 0, None
-        self._found: tuple[int, ThreadpoolController] | None = None
-
-    def _controller(self) -> ThreadpoolController:
-        """To look for libraries takes 5 ms, as long as a small fit: again only where modules, and so perhaps
-        libraries, were imported since."""
-        modules = len(sys.modules)
-        if self._found is None or self._found[0] != modules:
-            self._found = modules, ThreadpoolController()
-        return self._found[1]
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._limits = self._controller().limit(limits=1, user_api="blas")
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._inside -= 1
-                if self._inside == 0:
-                    self._limits.restore_original_limits()  # type: ignore[attr-defined]
-
-
-one_blas_thread = _OneBlasThread()
-"""Context for work that runs one task per core: BLAS threads times dask threads would fight over the cores."""
-
-
-_shown = False
-
-
-@contextmanager
-def progress_shown(shown: bool = True) -> Iterator[None]:
-    """Show progress on stderr inside: a bar in a terminal, plain lines elsewhere."""
-    global _shown  # noqa: PLW0603
-    before, _shown = _shown, shown
-    try:
-        yield
-    finally:
-        _shown = before
-
-
-@contextmanager
-def progress(label: str | None, total: int, unit: str, done: int = 0) -> Iterator[Callable[[], None]]:
-    """Progress of a loop: call what is yielded once for each of `total` units, of which some may be done."""
-    started = time.monotonic()
-    if not (_shown and label):
-        yield lambda: None
-    elif sys.stderr.isatty():
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} " + unit),
-                   TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())  # fmt: skip
-        with Progress(*columns, console=Console(stderr=True)) as bar:
-            task = bar.add_task(label, total=total, completed=done)
-            yield lambda: bar.advance(task)
-    else:
-        with _Lines(label, total, unit, done) as lines:
-            yield lines.advance
-    if label:
-        log.debug("%s: %d %s in %.2f s", label, total, unit, time.monotonic() - started)
-
-
-class _Lines:
-    """A plain line every ten seconds or less often, and at the end."""
-
-    def __init__(self, label: str, total: int, unit: str, done: int = 0) -> None:
-        self.label, self.total, self.unit, self.before = label, total, unit, done
-        self.done, self.started, self.said = done, time.monotonic(), time.monotonic()
-        self.lock = threading.Lock()
-
-    def __enter__(self) -> "_Lines":
-        return self
-
-    def advance(self) -> None:
-        with self.lock:
-            self.done += 1
-            now = time.monotonic()
-            if now - self.said < 10 or self.done == self.total:
-                return
-            self.said, taken = now, now - self.started
-        left = taken / (self.done - self.before) * (self.total - self.done)
-        print(f"{self.label}: {self.done}/{self.total} {self.unit}, {taken:.0f} s, about {left:.0f} s left",
-              file=sys.stderr, flush=True)  # fmt: skip
-
-    def __exit__(self, kind: Any, *_: Any) -> None:
-        end = f"stopped, {self.done}/{self.total}" if kind else f"done, {self.total}"
-        print(f"{self.label}: {end} {self.unit}, {time.monotonic() - self.started:.1f} s",
-              file=sys.stderr, flush=True)  # fmt: skip
-
-
-@contextmanager
-def measured(steps: list[dict[str, Any]], name: str) -> Iterator[None]:
-    """Append {"step", "seconds", "peak_bytes"} of the block to `steps`.
-
-    The peak is the largest resident memory of this process and its children together, sampled every 50 ms.
-    """
-    me = psutil.Process()
-    peak, stop = [_resident(me, me.children(recursive=True))], threading.Event()
-
-    def sample() -> None:
-        children, n = me.children(recursive=True), 0
-        while not stop.wait(0.05):
-            n += 1
-            if n % 20 == 0:  # to look for them takes a look at every process of the machine
-                children = me.children(recursive=True)
-            peak[0] = max(peak[0], _resident(me, children))
-
-    sampler, started = threading.Thread(target=sample, daemon=True), time.monotonic()
-    sampler.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        sampler.join()
-        steps.append(
-            {
-                "step": name,
-                "seconds": round(time.monotonic() - started, 3),
-                "peak_bytes": max(peak[0], _resident(me, me.children(recursive=True))),
-            }
-        )
-
-
-def _resident(me: psutil.Process, children: Sequence[psutil.Process]) -> int:
-    total = me.memory_info().rss
-    for child in children:
-        try:
-            total += child.memory_info().rss
-        except psutil.Error:
-            continue
-    return total

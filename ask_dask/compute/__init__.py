@@ -1,0 +1,21 @@
+"""Run lists of dask tasks on whichever scheduler is current, with progress, an estimate and memory measured.
+
+Local threads (the default), `dask.config.set(scheduler="processes")` and a distributed Client all do.
+"""
+
+from ask_dask.compute.bars import progress, progress_shown
+from ask_dask.compute.blas import one_blas_thread
+from ask_dask.compute.measure import measured
+from ask_dask.compute.tasks import machine_memory, run, run_sum, shared, workers
+
+__all__ = [
+    "machine_memory",
+    "measured",
+    "one_blas_thread",
+    "progress",
+    "progress_shown",
+    "run",
+    "run_sum",
+    "shared",
+    "workers",
+]

@@ -1,0 +1,52 @@
+"""Seconds and peak memory of a step."""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psutil
+
+
+@contextmanager
+def measured(steps: list[dict[str, Any]], name: str) -> Iterator[None]:
+    """Append {"step", "seconds", "peak_bytes"} of the block to `steps`.
+
+    The peak is the largest resident memory of this process and its children together, sampled every 50 ms.
+    """
+    me = psutil.Process()
+    peak, stop = [_resident(me, me.children(recursive=True))], threading.Event()
+
+    def sample() -> None:
+        children, n = me.children(recursive=True), 0
+        while not stop.wait(0.05):
+            n += 1
+            if n % 20 == 0:  # to look for them takes a look at every process of the machine
+                children = me.children(recursive=True)
+            peak[0] = max(peak[0], _resident(me, children))
+
+    sampler, started = threading.Thread(target=sample, daemon=True), time.monotonic()
+    sampler.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        sampler.join()
+        steps.append(
+            {
+                "step": name,
+                "seconds": round(time.monotonic() - started, 3),
+                "peak_bytes": max(peak[0], _resident(me, me.children(recursive=True))),
+            }
+        )
+
+
+def _resident(me: psutil.Process, children: Sequence[psutil.Process]) -> int:
+    total = me.memory_info().rss
+    for child in children:
+        try:
+            total += child.memory_info().rss
+        except psutil.Error:
+            continue
+    return total

@@ -1,0 +1,73 @@
+"""Time and memory of the whole job over the number of rows: both per row and at its peak they should not change.
+
+    python pipelines/bench/scale.py --rows 1000000,5000000 --to FOLDER
+
+For each number of rows: a made-up click log as a store, a fit (SNE, gammas 1e3 to 1e6, 250, 500 and 1,000 landmarks,
+5 folds), predictions of 200,000 later rows and their scores, each by the command in a process of its own. One JSON line
+for each number of rows; stores are removed after it. Memory is the peak of all processes of a step together.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+NEW = 200_000
+FIT = ["--kernel", "sne", "--gamma", "1000,10000,100000,1000000", "--landmarks", "250,500,1000", "--folds", "5"]
+
+
+def ask(*arguments: Any) -> dict[str, Any]:
+    """What a command says as JSON."""
+    command = [sys.executable, "-c", "from ask_dask.cli import main; main()", *map(str, arguments), "--json", "--quiet"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def cost(found: dict[str, Any]) -> tuple[float, int]:
+    """Seconds and peak MiB of a command's own steps."""
+    return sum(step["seconds"] for step in found["steps"]), max(step["peak_bytes"] for step in found["steps"]) >> 20
+
+
+def measured(rows: int, folder: Path, memory: str) -> dict[str, Any]:
+    """The whole job on so many rows."""
+    made = ask("make", "criteo", "--rows", rows, "--to", folder / "data.zarr", "--store")
+    fitted = ask("fit", "--data", folder / "data.zarr", "--to", folder / "model.zarr", "--memory", memory, *FIT)
+    later = ["--first", rows, "--rows", NEW, "--encoder", folder / "data.zarr"]
+    ask("make", "criteo", *later, "--to", folder / "new.zarr", "--store")
+    predicted = ask(
+        "predict", "--model", folder / "model.zarr", "--data", folder / "new.zarr", "--to", folder / "p.zarr"
+    )
+    scores = ask("score", "--predictions", folder / "p.zarr")
+    (make_s, make_mib), (fit_s, fit_mib), (predict_s, predict_mib) = map(cost, (made, fitted, predicted))
+    moments = next(step["seconds"] for step in fitted["steps"] if step["step"] == "moments")
+    return {
+        "bench": "scale", "rows": rows, "store_gib": round(made["bytes"] / 2**30, 2),
+        "make_s": round(make_s, 1), "make_us_a_row": round(1e6 * make_s / rows, 2), "make_peak_mib": make_mib,
+        "fit_s": round(fit_s, 1), "fit_us_a_row": round(1e6 * fit_s / rows, 2), "fit_peak_mib": fit_mib,
+        "moments_us_a_row": round(1e6 * moments / rows, 2),
+        "predict_us_a_row": round(1e6 * predict_s / NEW, 2), "predict_peak_mib": predict_mib,
+        "n_landmarks": fitted["n_landmarks"], "gamma": fitted["gamma"],
+        "auroc": round(scores["auroc"], 4),
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Parse the command line, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", default="1000000,5000000", help="Numbers of rows, with commas.")
+    parser.add_argument("--to", type=Path, default=Path("."), help="Folder for the stores while they are there.")
+    parser.add_argument("--memory", default="2GiB")
+    options = parser.parse_args()
+    for rows in map(int, options.rows.split(",")):
+        folder = Path(tempfile.mkdtemp(prefix="scale-", dir=options.to))
+        try:
+            print(json.dumps(measured(rows, folder, options.memory)), flush=True)
+        finally:
+            shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
