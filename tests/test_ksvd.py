@@ -380,6 +380,22 @@ def sample(pairs, n, m):
     return two_sets.Sampled(chosen, placed.core(), *pairs.grams(placed, n, m))
 
 
+@pytest.mark.parametrize("center", [False, True])
+def test_the_error_against_the_exact_decomposition(oracle, center):
+    model = KSVD(KERNEL, 4, n_landmarks=30, center=center, compare_exact=True, random_state=0).fit(X, Z=Z)
+    U, s, Vt = np.linalg.svd(centred(K, center))
+    exact, mine = (U[:, :4], s[:4], Vt[:4].T), parts(model)
+    assert model.exact_error_["eta"] == pytest.approx(oracle.eta(*exact, mine[0], mine[2]), abs=1e-9)
+    assert model.exact_error_["left_angle"] == pytest.approx(oracle.subspace_error(exact[0], mine[0]), abs=1e-9)
+    assert model.exact_error_["right_angle"] == pytest.approx(oracle.subspace_error(exact[2], mine[2]), abs=1e-9)
+    assert 0 < model.exact_error_["eta"] < model.exact_error_["left_angle"] < 0.5
+    assert model.set_params(compare_exact=False).fit(X, Z=Z).exact_error_ is None
+    with pytest.raises(BudgetError, match="solver=.iterated."):
+        KSVD(KERNEL, 4, n_landmarks=30, compare_exact=True, solver="dense", memory="3.5MiB").fit(
+            np.repeat(X, 9, 0), Z=np.repeat(Z, 9, 0)
+        )
+
+
 def test_the_tolerance_leaves_the_errors_of_all_counts():
     model = KSVD(KERNEL, 4, n_landmarks=20, tol=1e-2, n_probes=30, compare_fewer=True, random_state=0)
     found = model.fit(X, Z=Z).landmark_error_

@@ -17,7 +17,7 @@ from ask_dask.report import embedding, render_embedding
 
 OF = {
     "classes": ("kind.zarr", "--kernel", "sne", "--bandwidth", 1, "--landmarks", "20,30", "--components", 4,
-                "--tol", 0.01),
+                "--tol", 0.01, "--compare-exact"),
     "values": ("real.zarr", "--kernel", "rbf", "--bandwidth", 1, "--landmarks", 30, "--components", 2),
     "nodes": ("more.zarr", "--components", 3, "--exact"),
     "no y": ("far.zarr", "--kernel", "rbf", "--bandwidth", 100, "--exact", "--components", 1),
@@ -111,6 +111,7 @@ def test_the_page_says_what_was_computed_and_how_near_it_is(embedded):
     for said in (
         "4 pairs of singular vectors of the 80 x 80 kernel matrix", "with the SNE kernel.",
         "chosen by the method uniform", "The tolerance asked for was 0.01", "All 80 sources.",
+        f"eta is {about['exact_error']['eta']:.4g}; the sine of the largest principal angle is",
         f"||K V - U S|| / ||S|| = {error['left']:.4g} ± {error['left_deviation']:.4g}",
         f"{error['right']:.3g} ± {error['right_deviation']:.2g}", "Left, ||K V - U S|| / ||S||",
         "bandwidth", about["data"]["fingerprint"], "Estimated error",

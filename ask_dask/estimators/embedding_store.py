@@ -25,7 +25,7 @@ from ask_dask.kernels import kernel_from_dict
 
 ARRAYS = ("singular_values", "row_landmarks", "column_landmarks")
 VECTORS = ("source", "target", "offsets")
-FACTS = ("landmark_error", "residuals", "compat_losses")
+FACTS = ("landmark_error", "exact_error", "residuals", "compat_losses")
 
 
 def write(model: KSVD, group: zarr.Group) -> None:

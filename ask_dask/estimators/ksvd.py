@@ -21,17 +21,16 @@ from ask_dask.estimators.inputs import check_rows, check_seed
 from ask_dask.estimators.learned import learned
 from ask_dask.estimators.plan import limit
 from ask_dask.estimators.problem import Placed
+from ask_dask.estimators.reference import exact_error
 from ask_dask.estimators.two_sets import Pairs, Sampled
 from ask_dask.kernels import Kernel
 from ask_dask.kernels.base import Block
 from ask_dask.nystrom import SingularVectors
 from ask_dask.sparse import row_bytes
 
-METHODS = ("orthonormal", "scaled")
 PARTS = (8, 4, 2)
 """The first landmarks are judged by themselves up to this part of them too."""
 PATH = ("row_landmarks", "column_landmarks", *(field.name for field in fields(nystrom.Error)))
-SOLVERS = ("auto", "dense", "arpack", "iterated")
 
 
 class KSVD(TransformerMixin, BaseEstimator):
@@ -75,6 +74,8 @@ class KSVD(TransformerMixin, BaseEstimator):
     max_iter : int, default 200
     compare_fewer : bool, default False
         On landmarks: estimate the error of fewer of them too, from the same passes over the data.
+    compare_exact : bool, default False
+        On landmarks: also decompose exactly, and record how far the vectors are from it in `exact_error_`.
     memory : str or int, optional
         Budget, such as "2GiB"; by default what the machine allows.
     random_state : int, RandomState or None
@@ -89,6 +90,8 @@ class KSVD(TransformerMixin, BaseEstimator):
     landmark_error_ : dict of lists: row_landmarks, column_landmarks, left, right, left_deviation, right_deviation
         Estimated errors of every count that was tried, fewest first: those of `tol`, and with `compare_fewer` an
         eighth, a fourth and half of the first, as far as these are more than n_components.
+    exact_error_ : dict or None
+        eta, and left_angle and right_angle, the sines of the largest principal angles to the exact subspaces.
     shape_ : (int, int)
         N and M.
     compat_losses_ : list of float
@@ -126,6 +129,7 @@ class KSVD(TransformerMixin, BaseEstimator):
         solver: str = "auto",
         max_iter: int = 200,
         compare_fewer: bool = False,
+        compare_exact: bool = False,
         memory: str | int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -143,6 +147,7 @@ class KSVD(TransformerMixin, BaseEstimator):
         self.solver = solver
         self.max_iter = max_iter
         self.compare_fewer = compare_fewer
+        self.compare_exact = compare_exact
         self.memory = memory
         self.random_state = random_state
 
@@ -171,7 +176,7 @@ class KSVD(TransformerMixin, BaseEstimator):
         BudgetError
             The plan does not fit the memory.
         """
-        self._check()
+        two_sets.check_parameters(self)
         self.seed_ = check_seed(self.random_state)
         X, Z = self._sets(X, Z, y)
         pairs = Pairs.of(self.kernel, X, Z, self.seed_)
@@ -182,19 +187,9 @@ class KSVD(TransformerMixin, BaseEstimator):
             self._fit_landmarks(pairs)
         self._training: tuple[Any, Any] = ((pairs.X, self._functions["source"]), (pairs.Z, self._functions["target"]))
         self.shape_, self.kernel_, self.n_components_ = (pairs.n, pairs.m), pairs.kernel, len(self.singular_values_)
+        compared = self.compare_exact and self.n_landmarks is not None
+        self.exact_error_ = exact_error(self, pairs) if compared else None
         return self
-
-    def _check(self) -> None:
-        for name, value, allowed in (("method", self.method, METHODS), ("solver", self.solver, SOLVERS)):
-            if value not in allowed:
-                raise InputError(f"{name}={value!r} must be one of {', '.join(allowed)}.")
-        for name, least in (("n_components", 1), ("n_probes", 0), ("max_iter", 1)):
-            if not isinstance(getattr(self, name), int | np.integer) or getattr(self, name) < least:
-                raise InputError(f"{name}={getattr(self, name)!r} must be a whole number, {least} or more.")
-        if self.tol is not None and not 0 < self.tol < 1:
-            raise InputError(f"tol={self.tol!r} must be a number between 0 and 1.")
-        if self.tol is not None and self.n_landmarks is not None and self.n_probes < 2:
-            raise InputError("tol on landmarks needs an estimated error: set n_probes to 2 or more.")
 
     def _sets(self, X: Any, Z: Any, y: Any) -> tuple[Any, Any]:
         """Sources and targets; one object where they are the same."""

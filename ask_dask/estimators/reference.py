@@ -1,4 +1,4 @@
-"""What landmarks cost: the error of f at every landmark count, against the exact solution."""
+"""What landmarks cost, against the exact solution: the error of f at every landmark count, that of singular vectors."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,9 +6,12 @@ from typing import Any
 import numpy as np
 
 from ask_dask import blocks, budget, compute, landmarks
+from ask_dask.estimators import leading
 from ask_dask.estimators.exact import Dense, Iterative
 from ask_dask.estimators.plan import iterative, limit
 from ask_dask.estimators.problem import Placed, Problem
+from ask_dask.estimators.two_sets import Pairs
+from ask_dask.score import eta, subspace_error
 from ask_dask.solve import Solution
 
 ROWS = 2000
@@ -38,6 +41,28 @@ def landmark_error(estimator: Any, problem: Problem, engine: Any) -> dict[str, A
         "target": [target for _, target in errors],
         "n": some.shape[0],
     }
+
+
+def exact_error(model: Any, pairs: Pairs) -> dict[str, Any]:
+    """How far the singular vectors of a fitted `KSVD` are from the exact ones of its kernel matrix.
+
+    Returns
+    -------
+    dict
+        eta (`score.eta`), left_angle and right_angle: sines of the largest principal angles.
+
+    Raises
+    ------
+    BudgetError
+        The exact decomposition does not fit the memory.
+    """
+    exact = leading.of(pairs.placed(np.arange(pairs.n), np.arange(pairs.m)), model, limit(model.memory))
+    found = [np.asarray(side) for side in (model.left_singular_vectors_, model.right_singular_vectors_)]
+    r = min(len(exact.values), found[0].shape[1])
+    U, V, found = exact.U[:, :r], exact.V[:, :r], [side[:, :r] for side in found]
+    angles = {f"{name}_angle": subspace_error(own, mine)
+              for name, own, mine in zip(("left", "right"), (U, V), found, strict=True)}  # fmt: skip
+    return {"eta": eta(U, exact.values[:r], V, *found)} | angles
 
 
 def _solved(problem: Problem, estimator: Any) -> Dense | Iterative:

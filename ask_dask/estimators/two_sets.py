@@ -117,6 +117,24 @@ def checked(model: Any, points: Any, side: str) -> Any:
     return compat.of_columns(points)
 
 
+METHODS = ("orthonormal", "scaled")
+SOLVERS = ("auto", "dense", "arpack", "iterated")
+
+
+def check_parameters(model: Any) -> None:
+    """Refuse parameters of `KSVD` that are none, before any work."""
+    for name, value, allowed in (("method", model.method, METHODS), ("solver", model.solver, SOLVERS)):
+        if value not in allowed:
+            raise InputError(f"{name}={value!r} must be one of {', '.join(allowed)}.")
+    for name, least in (("n_components", 1), ("n_probes", 0), ("max_iter", 1)):
+        if not isinstance(getattr(model, name), int | np.integer) or getattr(model, name) < least:
+            raise InputError(f"{name}={getattr(model, name)!r} must be a whole number, {least} or more.")
+    if model.tol is not None and not 0 < model.tol < 1:
+        raise InputError(f"tol={model.tol!r} must be a number between 0 and 1.")
+    if model.tol is not None and model.n_landmarks is not None and model.n_probes < 2:
+        raise InputError("tol on landmarks needs an estimated error: set n_probes to 2 or more.")
+
+
 def counts(n_landmarks: Any, given: Any, pairs: Pairs) -> tuple[int, int]:
     """Row and column landmarks, each at most as many as there are points."""
     if not isinstance(given, str):

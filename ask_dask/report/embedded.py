@@ -42,7 +42,17 @@ def _error(facts: dict[str, Any]) -> list[str]:
         return [] if is_whole(facts) else ["Nothing was estimated of how far they are from the exact ones."]
     parts = [f"{what} = {number(error[side])} ± {number(error[f'{side}_deviation'])}" for side, what in SIDES.items()]
     said = f"Estimated from rows and columns that are no landmarks, {' and '.join(parts)}."
-    return [said, *([f"The tolerance asked for was {number(tol)}."] if tol else [])]
+    return [said, *([f"The tolerance asked for was {number(tol)}."] if tol else []), *_against_exact(facts)]
+
+
+def _against_exact(facts: dict[str, Any]) -> list[str]:
+    """How far the vectors are from the exact ones, where these were computed too."""
+    found = facts.get("exact_error")
+    if not found:
+        return []
+    angles = " and ".join(f"{number(found[f'{side}_angle'])} on the {side}" for side in SIDES)
+    eta = f"Against the exact decomposition eta is {number(found['eta'])}"
+    return [f"{eta}; the sine of the largest principal angle is {angles}."]
 
 
 def notes(facts: dict[str, Any]) -> list[tuple[str, str]]:

@@ -50,6 +50,12 @@ class Embed(KernelOptions):
         OfLandmarks,
         Field(description="The decomposition of the approximation, or the paper's scaled vectors."),
     ] = "orthonormal"
+    compare_exact: Annotated[
+        bool,
+        Parameter(negative=""),
+        OfLandmarks,
+        Field(description="Also decompose exactly, and report eta and the largest principal angles."),
+    ] = False
     exact: Annotated[
         bool, Parameter(negative=""), OfLandmarks, Field(description="Use all rows; --landmarks is not used.")
     ] = False
@@ -89,6 +95,8 @@ class Embed(KernelOptions):
     def _require_roles(self, data: zarr.Group) -> None:
         if (self.compat or self.compat_dim) and not self.columns:
             raise InputError("--compat is of rows and columns of a data matrix: give --columns too, or leave it out.")
+        if self.compare_exact and self.exact:
+            raise InputError("--compare-exact is of landmarks, and --exact has none: leave one of them out.")
         if self.columns and (store.about(data).get("format") in OF_NUMBERS or self.kernel == "precomputed"):
             raise InputError(f"The rows of {self.data} are numbers of points and no data matrix: leave out --columns.")
 
@@ -111,6 +119,7 @@ class Embed(KernelOptions):
             center=self.center,
             tol=self.tol,
             compare_fewer=True,
+            compare_exact=self.compare_exact,
             landmarks=self.sampling,
             compat=self.compat,
             compat_dim=self.compat_dim,
