@@ -1,5 +1,7 @@
 """Stores: whole or not there, checked when read, replaced only by their own kind, and never code."""
 
+import errno
+import fcntl
 import json
 import subprocess
 import sys
@@ -334,6 +336,15 @@ def test_a_second_job_is_refused_before_it_works(tmp_path):
             store.write_array(first, "score", np.ones(3))
     assert store.open_store(place)["score"][:].sum() == 3
     assert names(tmp_path) == ["p.zarr", "q.zarr"]
+
+
+@pytest.mark.filterwarnings("ignore:flock not supported")
+def test_a_second_job_is_refused_where_the_file_system_has_no_locks(tmp_path, monkeypatch):
+    def unknown(*_):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", unknown)
+    test_a_second_job_is_refused_before_it_works(tmp_path)
 
 
 KILLED = """

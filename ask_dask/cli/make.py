@@ -12,7 +12,7 @@ make = App(name="make", help="Make up raw files of any size, with a known best s
 
 @make.command
 def criteo(*, options: Annotated[steps.MakeOptions, Parameter(name="*")], run: Run = AS_USUAL) -> None:
-    """Click logs in the text of Criteo's, files part-000.txt.gz and so on; the same command again goes on with them.
+    """Click logs in the text of Criteo's, files part-0.txt.gz and so on; the same command again goes on with them.
 
     Values are as many as Criteo's and change with time, cells are missing, and most of what can be known of a click is
     in no column alone.

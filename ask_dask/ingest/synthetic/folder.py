@@ -33,7 +33,7 @@ def make_folder(
     overwrite: bool = False,
     facts: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Write made-up clicks as files of Criteo text, part-000.txt.gz and so on, and made.json, which tells of them.
+    """Write made-up clicks as files of Criteo text, part-0.txt.gz and so on, and made.json, which tells of them.
 
     Parameters
     ----------
