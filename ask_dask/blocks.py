@@ -229,7 +229,7 @@ def features(
     out = np.empty((block.shape[0], coefficients.shape[1]), np.result_type(block.dtype, np.float32))
     with compute.one_blas_thread():
         for rows in row_blocks(block, budget.cache_rows(len(coefficients))):
-            out[rows] = columns(block[rows]) @ coefficients - offsets
+            out[rows] = compute.product(columns(block[rows]), coefficients) - offsets
     return out
 
 
@@ -253,5 +253,7 @@ def discriminants(
     with compute.one_blas_thread():
         for rows in row_blocks(block, budget.cache_rows(max(len(source), len(target)))):
             C, R = kernel.both(block[rows])
-            out[rows] = np.hstack([C @ source + intercepts[0], R @ target + intercepts[1]])
+            out[rows] = np.hstack(
+                [compute.product(C, source) + intercepts[0], compute.product(R, target) + intercepts[1]]
+            )
     return out

@@ -11,7 +11,11 @@ import numpy as np
 from ask_dask.errors import BudgetError
 
 BLOCK_ROWS = 2048
-"""Rows of one kernel block: float32 products are summed over no more rows than this (float64 across blocks)."""
+"""Rows of one kernel block."""
+
+GRAM_ROWS = 4096
+"""Rows that one Gram takes: float32 products are summed over no more rows than this, in float64 across them. With fewer
+rows the time to copy a Gram's triangle and to add it in float64 shows."""
 
 CACHE_ROWS = 512
 """Most rows of which kernel entries are computed at a time: about what a core's cache holds at a thousand landmarks."""
@@ -92,15 +96,15 @@ def moments_plan(
 ) -> Plan:
     """Memory of the pass that turns rows into per-fold moments, all workers together.
 
-    Each worker holds a shard of rows, two kernel blocks and its own moments; up to two finished partial
-    sums per worker wait to be added.
+    Each worker holds a shard of rows, for each side a tall block and its Gram, a few small kernel blocks, and its own
+    moments; up to two finished partial sums per worker wait to be added.
     """
     m, sides = n_landmarks, 1 if symmetric else 2
     moments = n_folds * sides * (m * m + m * (1 + n_outputs)) * 8
     return Plan(
         {
             "moments": 3 * workers * moments,
-            "kernel blocks": workers * 3 * BLOCK_ROWS * m * itemsize,
+            "kernel blocks": workers * m * itemsize * (sides * (GRAM_ROWS + m) + 4 * cache_rows(m)),
             "rows": 2 * min(workers * shard_rows(row_bytes), n_rows) * row_bytes,
         }
     )

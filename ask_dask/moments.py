@@ -210,7 +210,7 @@ def of_rows(X: Block, rows: Rows, kernel: Columns, n_folds: int, typical: Block 
 class _Sums:
     """A Side under construction.
 
-    Kernel blocks of a few hundred rows, which stay in cache, fill a buffer of BLOCK_ROWS rows; SYRK takes it whole.
+    Kernel blocks of a few hundred rows, which stay in cache, fill a buffer of GRAM_ROWS rows; SYRK takes it whole.
     """
 
     def __init__(self, typical: np.ndarray, q: int, n_folds: int) -> None:
@@ -218,7 +218,7 @@ class _Sums:
         self.origin = typical.mean(0) if len(typical) else np.zeros(m, dtype)
         self.sums, self.gram, self.cross = np.zeros((n_folds, m)), np.zeros((n_folds, m, m)), np.zeros((n_folds, m, q))
         self.product = np.empty((m, m), dtype)
-        self.buffer, self.y = np.empty((budget.BLOCK_ROWS, m), dtype), np.ones((budget.BLOCK_ROWS, 1 + q))
+        self.buffer, self.y = np.empty((budget.GRAM_ROWS, m), dtype), np.ones((budget.GRAM_ROWS, 1 + q))
         self.filled = 0
 
     def add(self, f: int, block: np.ndarray, Y: np.ndarray, weights: np.ndarray | None) -> None:

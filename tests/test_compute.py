@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import dask
@@ -182,6 +183,16 @@ def test_a_terminal_gets_a_bar():
 
 def blas_threads():
     return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+def test_one_blas_thread_is_kept_by_whichever_thread_comes_first():
+    def first():
+        with compute.one_blas_thread():
+            return blas_threads()
+
+    with threadpool_limits(2, user_api="blas"), ThreadPoolExecutor(1) as pool:  # set by this thread, which lives on
+        assert pool.submit(first).result() == {1}
+        assert blas_threads() == {2}
 
 
 def test_one_blas_thread_nests_and_restores():

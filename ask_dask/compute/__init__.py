@@ -6,12 +6,14 @@ Local threads (the default), `dask.config.set(scheduler="processes")` and a dist
 from ask_dask.compute.bars import progress, progress_shown
 from ask_dask.compute.blas import one_blas_thread
 from ask_dask.compute.measure import measured
+from ask_dask.compute.products import product
 from ask_dask.compute.tasks import machine_memory, run, run_sum, shared, workers
 
 __all__ = [
     "machine_memory",
     "measured",
     "one_blas_thread",
+    "product",
     "progress",
     "progress_shown",
     "run",

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import threadpoolctl
 from threadpoolctl import ThreadpoolController
 
 
@@ -28,6 +29,7 @@ class _OneBlasThread:
         with self._lock:
             self._inside += 1
             if self._inside == 1:
+                _may_be_set_here()
                 self._limits = self._controller().limit(limits=1, user_api="blas")
         try:
             yield
@@ -35,7 +37,16 @@ class _OneBlasThread:
             with self._lock:
                 self._inside -= 1
                 if self._inside == 0:
+                    _may_be_set_here()
                     self._limits.restore_original_limits()  # type: ignore[attr-defined]
+
+
+def _may_be_set_here() -> None:
+    """threadpoolctl 3.8 lets one thread alone set OpenBLAS's limit and ignores all others; here any thread may be the
+    first inside, or the last."""
+    openblas = getattr(threadpoolctl, "OpenBLASController", None)
+    if hasattr(openblas, "clear_controlling_thread"):
+        openblas.clear_controlling_thread(force=True)  # type: ignore[union-attr]
 
 
 one_blas_thread = _OneBlasThread()

@@ -7,8 +7,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ask_dask import blocks, budget
+from ask_dask.compute.compiled import compiled
 from ask_dask.kernels.base import Block
-from ask_dask.kernels.exponential import compiled
 
 _U = np.uint64
 

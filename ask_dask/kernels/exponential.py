@@ -4,7 +4,6 @@ exp is reduced to [-ln 2 / 2, ln 2 / 2] and a polynomial: of degree 6 in float32
 library's expf), the Taylor polynomial of degree 13 in float64. Relative errors are below 2e-7 and 5e-16.
 """
 
-from collections.abc import Callable
 from math import factorial
 from typing import Any
 
@@ -13,21 +12,12 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from ask_dask.compute.compiled import FAST, compiled
+
 _F = np.float32
 _SMALLEST = _F(-87.0)  # exp of anything less is 0 in normal float32
 _SMALLEST_64 = -708.0
 _TAYLOR = tuple(1 / factorial(k) for k in range(14))
-
-
-_FAST = {"nnan", "ninf", "nsz", "contract"}  # not reassoc: the argument's reduction in two steps would become one
-
-
-def compiled(function: Callable) -> Any:
-    """Compiled without the GIL, and kept on disk where a place for it is writable."""
-    try:
-        return njit(nogil=True, fastmath=_FAST, cache=True)(function)
-    except RuntimeError:
-        return njit(nogil=True, fastmath=_FAST)(function)
 
 
 @intrinsic
@@ -40,7 +30,7 @@ def _as_float(typing_context: Any, bits: Any) -> Any:
     return types.float32(types.int32), generate
 
 
-@njit(inline="always", fastmath=_FAST)
+@njit(inline="always", fastmath=FAST)
 def _exp(x: Any) -> Any:
     x = max(x, _SMALLEST)
     n = np.floor(x * _F(1.44269504) + _F(0.5))
@@ -65,7 +55,7 @@ def _as_double(typing_context: Any, bits: Any) -> Any:
     return types.float64(types.int64), generate
 
 
-@njit(inline="always", fastmath=_FAST)
+@njit(inline="always", fastmath=FAST)
 def _exp_64(x: Any) -> Any:
     x = max(x, _SMALLEST_64)
     n = np.floor(x * 1.4426950408889634 + 0.5)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ask_dask import compute
 from ask_dask.budget import BLOCK_ROWS
+from ask_dask.compute.compiled import compiled
 from ask_dask.errors import InputError
 from ask_dask.kernels.base import Block, Kernel, LandmarkKernel, require_positive
 from ask_dask.kernels.exponential import exp_below_largest
@@ -93,6 +94,16 @@ class StudentT(_Normalised):
         return np.divide(1, E, out=E), np.zeros(len(E), E.dtype)
 
 
+@compiled
+def _two_roles(E: np.ndarray, source: np.ndarray, target: np.ndarray, columns: np.ndarray, C: np.ndarray) -> None:
+    """C_ij = E_ij source_i, and E_ij target_i columns_j in place of E."""
+    for i in range(E.shape[0]):
+        for j in range(E.shape[1]):
+            value = E[i, j]
+            C[i, j] = value * source[i]
+            E[i, j] = value * target[i] * columns[j]
+
+
 @dataclass(frozen=True)
 class _AtLandmarks:
     kernel: _Normalised
@@ -122,24 +133,27 @@ class _AtLandmarks:
     def both(self, X: Block) -> tuple[np.ndarray, np.ndarray]:
         if self.rows is not self.columns:
             return self.source(X), self.target(X)
-        C, E, scale = self._source(X)  # one exponential serves both roles where I = J
-        E = E[:, : self.n_rows]
-        E *= np.exp(scale)[:, None]
-        E *= np.exp(-self._rows_normaliser())
-        return C, E
+        E, scale = self.kernel.affinity(X, self.columns)  # one exponential serves both roles where I = J
+        C, rows = np.empty_like(E), np.exp(-self._rows_normaliser())
+        _two_roles(E, self._over_normaliser(X, E, scale), np.exp(scale), rows, C)
+        return C[:, : self.n_columns], E[:, : self.n_rows]
 
     def source(self, X: Block) -> np.ndarray:
-        return self._source(X)[0]
-
-    def _source(self, X: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         E, scale = self.kernel.affinity(X, self.columns)
+        over = self._over_normaliser(X, E, scale)
+        E = E[:, : self.n_columns]
+        E *= over[:, None]
+        return E
+
+    def _over_normaliser(self, X: Block, E: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """What E is multiplied by, row by row, to be k(X, columns), shape (n,)."""
         log_norm = self._estimate(E, scale) if self.targets is None else self.log_normaliser(X)
-        return E[:, : self.n_columns] * np.exp(scale - log_norm)[:, None], E, scale
+        return np.exp(scale - log_norm)
 
     def target(self, X: Block) -> np.ndarray:
         E, scale = self.kernel.affinity(X, self.rows[: self.n_rows])
         E *= np.exp(scale)[:, None]
-        E *= np.exp(-self._rows_normaliser())
+        E *= np.exp(-self._rows_normaliser()[: self.n_rows])
         return E
 
     def tile(self, rows: slice, columns: slice) -> np.ndarray:
@@ -150,7 +164,7 @@ class _AtLandmarks:
 
     def _rows_normaliser(self) -> np.ndarray:
         assert self.log_normaliser_rows is not None  # set by Kernel.at
-        return self.log_normaliser_rows[: self.n_rows]
+        return self.log_normaliser_rows
 
     def prefix(self, n: int, m: int | None = None) -> "_AtLandmarks":
         return replace(self, n_rows=min(n, self.rows.shape[0]), n_columns=m or n)
