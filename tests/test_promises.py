@@ -29,7 +29,7 @@ from ask_dask import AsKLSClassifier
 from ask_dask.compute import measured
 from ask_dask.kernels import SNE
 
-m, solver, memory, rows = int(sys.argv[1]), sys.argv[2], sys.argv[3], 12_000
+m, solver, memory, rows = int(sys.argv[1]), sys.argv[2], sys.argv[3], 6000
 
 def fit(m, rows, memory=None):
     X = zarr.create_array({}, shape=(rows, 5), chunks=(2048, 5), dtype="f4")
@@ -39,7 +39,7 @@ def fit(m, rows, memory=None):
     return model.fit(X, y)
 
 with dask.config.set(num_workers=2):
-    fit(40, 3000)  # what is loaded and compiled once
+    fit(40, 2500)  # what is loaded and compiled once
     before, steps = psutil.Process().memory_info().rss, []
     with measured(steps, "fit"):
         model = fit(m, rows, memory)
@@ -61,7 +61,7 @@ def require_within(measured, planned):
 def test_the_peak_of_a_fit_is_within_its_plan_and_above_half_of_it():
     """The budget is what is planned: with less the fit is refused, and half of the plan would not hold it."""
     m = 600
-    planned = budget.moments_plan(m, 12_000, 5, 1, 20, 4, 2, symmetric=False).total
+    planned = budget.moments_plan(m, 6000, 5, 1, 20, 4, 2, symmetric=False).total
     measured = peak(m, "direct", planned)
     require_within(measured, planned)
     with pytest.raises(AssertionError, match="were used and"):

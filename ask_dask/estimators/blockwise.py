@@ -62,7 +62,7 @@ class Blockwise:
 
     def _system(self, n: int) -> BlockwiseSystem:
         p, at = self.problem, self.problem.placed.at.prefix(n)
-        with compute.measured(p.steps, "core matrix"):
+        with compute.measured(p.steps, "core matrix"), compute.one_blas_thread():
             maps = p.placed.feature_map(n)
         C, R = at.both(p.placed.row_points[:1])
         roles = 1 if C is R and maps.target is maps.source else 2
@@ -70,7 +70,7 @@ class Blockwise:
         passes = Passes(p.X, p.rows, at, p.n_folds, sizes)
         with compute.measured(p.steps, "sums"):
             sums = Sums(passes, p.n_folds)
-        with compute.measured(p.steps, "preconditioner"):
+        with compute.measured(p.steps, "preconditioner"), compute.one_blas_thread():
             basis = self._basis(maps, sums, at, sizes)
         return BlockwiseSystem(passes, sums, basis, p.gammas, p.damping, p.seed)
 

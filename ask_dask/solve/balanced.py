@@ -93,7 +93,7 @@ def of_sample(maps: FeatureMap, roles: int, sample: Sample, kernel: LandmarkKern
 def _grams(turned: list[np.ndarray], sample: Sample, kernel: LandmarkKernel, means: Any) -> list[np.ndarray]:
     grams = [np.zeros((each.shape[1],) * 2) for each in turned]
     roots = np.sqrt(sample.weights)[:, None]
-    for part in blocks.row_blocks(sample.points, budget.BLOCK_ROWS):
+    for part in blocks.row_blocks(sample.points, budget.CACHE_ROWS):
         for each, gram, mean, K in zip(turned, grams, means, kernel.both(sample.points[part]), strict=False):
             F = (K - mean) @ each
             F *= roots[part]

@@ -32,26 +32,24 @@ import numpy as np
 from ask_dask import compute
 from ask_dask.solve.askls import Solution
 from ask_dask.solve.balanced import Balanced
+from ask_dask.solve.iterative import FLOOR, PROBED, SAFETY
 from ask_dask.solve.minres import State
 from ask_dask.solve.passes import Passes
-from ask_dask.solve.resonance import SINGULAR, condition
+from ask_dask.solve.resonance import condition
 from ask_dask.solve.watch import Convergence, Watch, digits
 from ask_dask.store import Checkpoint
 
-FLOOR = 0.1
-"""Least eigenvalue of the preconditioner, in units of 1/gamma."""
+SHARPNESS = 8
+"""Of a probe: a mode with sigma = 2 t has 0.4 of the part of one at t."""
+
+WITHIN = 0.05
+"""A probe has found a singular value where it is within this times 1/gamma of one, and of 1/gamma."""
+
+FLAT = 1e-7
+"""A system whose residual r has |M r| below this times |M| |r|, in the preconditioner's norm, is singular."""
 
 RESTARTS = 8
 """Most restarts from the true residual."""
-
-SAFETY = 0.3
-"""What MINRES aims at, in units of the tolerance: its own residual is in the preconditioner's norm."""
-
-PROBED = 1e-3
-"""Relative residual of a probe at which it is looked at."""
-
-NEAR = 0.1
-"""A probe's quotient mu is told when it is nearer than this times |mu| to an eigenvalue of D."""
 
 
 class Sums:
@@ -120,9 +118,15 @@ class BlockwiseSystem:
         each = [np.vstack([G.T @ cross[s] for G, cross in zip(self.basis.maps, self.sums.cross, strict=True)])
                 for s in range(len(self.sums.count))]  # fmt: skip
         wanted = np.hstack([np.tile(right, len(self.gammas)) for right in each])
-        probes = np.random.default_rng([seed, 3]).standard_normal((len(wanted), n_probes))
-        right = np.hstack([wanted, probes * np.tile(np.sqrt(self.basis.sigma), self.roles)[:, None]])
+        right = np.hstack([wanted, self._probes(seed)]) if n_probes else wanted
         return np.vstack([right, np.zeros_like(right)]) if self.damping else right
+
+    def _probes(self, seed: int) -> np.ndarray:
+        """(2 r, number of gammas) A random vector on the model's modes t - sigma, of those with sigma near t."""
+        sigma, t = self.basis.sigma[:, None], 1 / np.asarray(self.gammas)
+        random = np.random.default_rng([seed, 3]).standard_normal((self.r, len(t)))
+        half = random * np.sqrt(sigma) * (4 * sigma * t / (sigma + t) ** 2) ** SHARPNESS
+        return np.vstack([half, -half])
 
     def solve(self, tol: float = 1e-8, max_iter: int = 1000, checkpoint: Checkpoint | None = None) -> Convergence:
         """Solve all systems to a relative residual of `tol` in balanced coordinates, once.
@@ -136,29 +140,61 @@ class BlockwiseSystem:
         saved = checkpoint.load() if checkpoint else None
         if saved is not None and saved["s"].shape == self.s.shape:
             self.s, found.residuals = saved["s"], saved["residuals"].tolist()
-        norms = np.linalg.norm(self.right, axis=0)
-        norms[norms == 0] = 1
-        everything, wanted = np.arange(len(self.sets)), np.arange(len(self.sets)) < self.n_wanted
-        aims = np.where(wanted, tol, max(tol, PROBED))
-        with compute.progress("minres", digits(tol), "tenths of a digit") as advance:
+        with compute.progress("minres", digits(tol), "tenths of a digit") as advance, compute.one_blas_thread():
             watch = Watch(found, tol, max_iter, lambda: {"s": self.s}, checkpoint, advance)
-            for _ in range(RESTARTS):
-                residual = self.right - self._apply(self.s, everything)
-                relative = np.linalg.norm(residual, axis=0) / norms
-                open_ = np.flatnonzero(relative > aims)
-                if watch.exhausted or not wanted[open_].any():
-                    break
-                self._run(residual[:, open_], open_, SAFETY * aims[open_] / relative[open_], watch)
+            relative, singular = self._restarted(np.arange(len(self.sets)), watch)
+            null = self._null_vectors(singular)
+            self.s[:, singular] = null
+            self.nearest = self._nearest()
+            wanted = singular < self.n_wanted
+            singular, null = singular[wanted], null[:, wanted]
+            if len(singular):
+                relative[singular] = self._pseudo_inverse(singular, null, watch)
+            self._solutions()
         relative = relative[: self.n_wanted]
         found.converged, found.relative_residual = bool((relative <= tol).all()), float(relative.max())
-        self.nearest = self._nearest()
-        self._solutions()
         found.iterations, found.evaluations = len(found.residuals), self.passes.done
-        found.seconds = round(time.monotonic() - started, 3)
+        found.pseudo_inverse, found.seconds = len(singular), round(time.monotonic() - started, 3)
         return found
 
-    def _run(self, right: np.ndarray, numbers: np.ndarray, targets: np.ndarray, watch: Watch) -> None:
-        """MINRES on some systems, added to their s; a system leaves when it is solved, or singular."""
+    def _restarted(self, numbers: np.ndarray, watch: Watch) -> tuple[np.ndarray, np.ndarray]:
+        """Solve some systems; their relative residuals, and the numbers of singular ones."""
+        right, wanted, singular = self.right[:, numbers], numbers < self.n_wanted, np.zeros(len(numbers), bool)
+        aims, norms = np.where(wanted, watch.tol, max(watch.tol, PROBED)), np.linalg.norm(right, axis=0)
+        norms[norms == 0] = 1
+        for _ in range(RESTARTS):
+            residual = right - self._apply(self.s[:, numbers], numbers)
+            relative = np.linalg.norm(residual, axis=0) / norms
+            open_ = np.flatnonzero((relative > aims) & ~singular)
+            if watch.exhausted or not wanted[open_].any():
+                break
+            targets = SAFETY * aims[open_] / relative[open_]
+            singular[open_] = self._run(residual[:, open_], numbers[open_], targets, watch)
+        return relative, numbers[singular]
+
+    def _null_vectors(self, numbers: np.ndarray) -> np.ndarray:
+        """What the least-squares residuals of singular systems show of their null spaces."""
+        if not len(numbers):
+            return self.s[:, numbers]
+        return self._precondition(self.right[:, numbers] - self._apply(self.s[:, numbers], numbers), numbers)
+
+    def _pseudo_inverse(self, numbers: np.ndarray, null: np.ndarray, watch: Watch) -> np.ndarray:
+        """Solve singular systems without a null vector each; relative residuals.
+
+        The part of D's right-hand side along it is taken off, and then that of the solution, as D's pseudo-inverse has
+        it.
+        """
+        image = self._gram(null, self.sets[numbers])
+        self.right[:, numbers] -= image * ((null * self.right[:, numbers]).sum(0) / (null * image).sum(0))
+        self.s[:, numbers] = 0
+        relative, _ = self._restarted(numbers, watch)
+        swapped = self._swapped(null)
+        self.s[:, numbers] -= null * ((swapped * self.s[:, numbers]).sum(0) / (swapped * null).sum(0))
+        return relative
+
+    def _run(self, right: np.ndarray, numbers: np.ndarray, targets: np.ndarray, watch: Watch) -> np.ndarray:
+        """MINRES on some systems, added to their s; which are singular. A system leaves when it is solved or that."""
+        singular = np.zeros(len(numbers), bool)
         start, live = self.s[:, numbers].copy(), np.arange(len(numbers))
         state = State.start(right, self._precondition, numbers)
         while (numbers[live] < self.n_wanted).any() and not watch.exhausted:
@@ -166,8 +202,10 @@ class BlockwiseSystem:
             self.s[:, numbers[live]] = start[:, live] + state.x
             wanted = numbers[live] < self.n_wanted
             watch.stepped(float((state.residual / targets[live])[wanted].max() * SAFETY * watch.tol))
-            left = (state.residual > targets[live]) & (state.flatness > SINGULAR)
-            state, live = state.keep(left), live[left]
+            unsolved, flat = state.residual > targets[live], state.flatness <= FLAT
+            singular[live] = unsolved & flat
+            state, live = state.keep(unsolved & ~flat), live[unsolved & ~flat]
+        return singular
 
     def _apply(self, s: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """M s, or with damping the matrix of twice its size."""
@@ -241,5 +279,5 @@ class BlockwiseSystem:
         size[size <= 0] = np.inf
         mu = (Hx * y).sum(0) / size
         error = np.sqrt(np.maximum((y * self._gram(y, sets)).sum(0) / size - mu**2, 0))
-        known = (error <= NEAR * abs(mu)) & (abs(mu) < t)
+        known = np.hypot(mu, error) <= WITHIN * t
         return [float(own - value) if sure else None for own, value, sure in zip(t, mu, known, strict=True)]

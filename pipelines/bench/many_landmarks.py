@@ -5,9 +5,9 @@
 Rows are standard normal in 20 dimensions, float32, with labels of a non-linear rule; the kernel is SNE with its
 default bandwidth, or `--kernel rbf`; the gammas of `--gamma` and 5 folds are solved at once, on uniform landmarks. Each
 fit is a process of its own, and one that its plan does not allow is null. One JSON line for each number of landmarks:
-of each solver seconds, also by step, peak MiB (above the process with its data), what the plan of memory and the
-estimate of time were, and passes over the rows; and the largest difference of f on 2,000 rows in units of its standard
-deviation.
+of each solver seconds (also by step, and of all cores' work, which other work on the machine changes less), peak MiB
+above the process with its data, what the plan of memory and the estimate of time were, and passes over the rows; and
+the largest difference of f on 2,000 rows in units of its standard deviation.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -57,17 +58,19 @@ def fit(options: argparse.Namespace, m: int, solver: str, to: Path) -> dict[str,
     with warnings.catch_warnings(record=True) as said, progress_shown():
         warnings.simplefilter("always")
         model_of_little.fit(X[:3000], y[:3000])  # what is loaded and compiled once is not a fit's
-        before = psutil.Process().memory_info().rss
+        before, used = psutil.Process().memory_info().rss, time.process_time()
         try:
             model.fit(X, y)
         except BudgetError:
             return None
+    used = time.process_time() - used
     np.save(to, model.discriminants(X[:COMPARED]))
     sizes = Sizes.of(model, X, Outputs("classification", y, np.arange(2)), (m,), FOLDS, len(options.gamma))
     planned = sizes.moments(m) if solver == "direct" else sizes.blockwise(m)
     kept = {name: model.solver_[name] for name in ("iterations", "evaluations", "converged") if name in model.solver_}
     return kept | {
         "seconds": round(sum(step["seconds"] for step in model.steps_), 1),
+        "core_seconds": round(used, 1),
         "estimated_core_seconds": round(sizes.seconds()[solver], 1),
         "peak_mib": (max(step["peak_bytes"] for step in model.steps_) - before) >> 20,
         "planned_mib": planned.total >> 20,
