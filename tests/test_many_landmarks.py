@@ -202,7 +202,8 @@ def test_the_solver_is_chosen_in_a_fit_and_refused_with_a_size_that_fits():
 def test_arrays_stay_within_the_plan_and_grow_with_landmarks_alone():
     """No N x m and no Gram a fold."""
     points, labels = rng.normal(size=(3000, 6)), np.arange(3000) % 2
-    planned, more = (Sizes(n, (300,), 4, 2, 1, 48, 8, 1, False, False, None).blockwise(300).total for n in (3000, 30_000))
+    of_rows = [Sizes(n, (300,), 4, 2, 1, 48, 8, 1, False, False, None) for n in (3000, 30_000)]
+    planned, more = (sizes.blockwise(300).total for sizes in of_rows)
     assert more - planned == 2 * 27_000 * 48  # rows alone
     model = AsKLSClassifier(SNE(2.0), [1.0, 9.0], 10, cv=4, solver="minres", max_iter=3, random_state=0)
     with warnings.catch_warnings():
