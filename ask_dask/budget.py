@@ -123,13 +123,13 @@ def blockwise_plan(
 
     >>> print(blockwise_plan(10_000, 200_000, n_folds=5, n_gammas=4, n_outputs=1, row_bytes=160, workers=2,
     ...                      symmetric=False, sampled=30_000))
-    feature maps 6.0 GiB, iterates 51.3 MiB, products 21.4 MiB, kernel blocks 234.4 MiB, rows 65.6 MiB
+    feature maps 7.5 GiB, iterates 51.3 MiB, products 21.4 MiB, kernel blocks 234.4 MiB, rows 65.6 MiB
     """
     m, roles = n_landmarks, 1 if symmetric else 2
     systems = (n_gammas * (n_folds + 1) * n_outputs + (0 if damped or symmetric else n_gammas)) * (1 + damped)
     return Plan(
         {
-            "feature maps": (5 if symmetric else 8) * 8 * m * m,
+            "feature maps": (6 if symmetric else 10) * 8 * m * m,
             "iterates": 8 * roles * m * systems * 12,
             "products": 8 * roles * m * systems * (1 + 2 * workers),
             "kernel blocks": max(workers * cache_rows(m), CACHE_ROWS) * m * 8 * 6,

@@ -25,12 +25,12 @@ from ask_dask.store import Checkpoint
 MOST_PRECONDITIONER = 500
 """Landmarks of the preconditioner of the exact solution, unless the user or the budget says otherwise."""
 
-STEPS = 60
+STEPS = 40
 """Passes over the rows that iterations on landmarks are taken to need."""
 
-MULTIPLY, CUBE, ENTRY, COLUMN = 1e-11, 3e-10, 2e-9, 2e-10
-"""Seconds of a core (`pipelines/bench/many_landmarks.py`): of a product of two kernel entries in a Gram; of m^3 in a
-decomposition; of a kernel entry; of an entry's two products with one system."""
+MULTIPLY, CUBE, ENTRY, COLUMN = 2e-11, 3.3e-10, 6e-9, 3e-10
+"""Seconds of a core, measured: N m^2 products in a Gram of float32, for each; an eigendecomposition, for each of m^3;
+a kernel entry for both roles, in float64; an entry's two products with one system's vectors."""
 
 
 def is_exact(estimator: Any) -> bool:
@@ -94,15 +94,17 @@ class Sizes:
     def seconds(self) -> dict[str, float]:
         """About how long each way takes, in seconds of a core.
 
-        Moments take one pass of N m^2 products a role and two decompositions a training set; passes over the blocks
-        evaluate N m kernel entries each and multiply them twice with every system.
+        Moments take one pass of N m^2 products a role; then each training set has a decomposition and about as much
+        again of products a role. Iterations evaluate N m kernel entries a pass and multiply them twice with every
+        system; before them a sample's Grams are balanced. Both decompose the core matrix, by singular values unless
+        it is symmetric, which are three times as dear.
         """
         roles, sets, m = 1 if self.symmetric else 2, self.n_folds + 1, np.array(self.counts, float)
-        systems = self.n_gammas * (sets * self.n_outputs + 1)
-        core = CUBE * (1 if self.symmetric else 3) * m**3
-        direct = MULTIPLY * roles * self.n_rows * m[-1] ** 2 + (CUBE * roles * sets * m**3 + core).sum()
-        one_pass = self.n_rows * m * (ENTRY + COLUMN * roles * systems) * (1 + self.damped)
-        return {"direct": float(direct), "minres": float((STEPS * one_pass + CUBE * roles * m**3 + core).sum())}
+        systems = self.n_gammas * (sets * self.n_outputs + 1) * (1 + self.damped)
+        core, cubes = 1 if self.symmetric else 3, CUBE * m**3
+        direct = MULTIPLY * roles * self.n_rows * m[-1] ** 2 + (cubes * (1.8 * roles * sets + core)).sum()
+        passes = STEPS * self.n_rows * m * (ENTRY + COLUMN * roles * systems)
+        return {"direct": float(direct), "minres": float((passes + cubes * (2 * roles + core)).sum())}
 
 
 def solver_of(estimator: Any, sizes: Sizes) -> str:
