@@ -106,6 +106,19 @@ def test_a_graph_by_minres(here, ask, done):
     assert "indptr" not in text and all(len(line) < 300 for line in text.splitlines())
 
 
+def test_landmarks_by_minres_from_a_job(here, done):
+    job = '[[step]]\ndo = "fit"\ndata = "kind.zarr"\nlandmarks = 20\nfolds = 2\ngamma = 0.5\n'
+    Path("job.toml").write_text(f'{job}solver = "minres"\nto = "m.zarr"\n{job}solver = "direct"\nto = "direct.zarr"\n')
+    done("run", "job.toml")
+    one, other = load("m.zarr"), load("direct.zarr")
+    assert one.solver_["converged"] and one.solver_["name"] == other.solver_["name"] == "landmarks"
+    X = stored("kind", "X")
+    np.testing.assert_allclose(one.discriminants(X), other.discriminants(X), atol=1e-6)
+    page, drawn = page_of(done, "m")
+    assert f"solved on landmarks by MINRES in {one.solver_['iterations']} iterations" in page
+    assert len(drawn["residuals"]["data"][0]["y"]) == one.solver_["iterations"]
+
+
 def test_a_killed_fit_goes_on_from_its_checkpoint(here, ask, done):
     arguments = ("fit", "--data", "g.zarr", *QUICK, "--exact", "--solver", "minres", "--to")
     process = subprocess.Popen(
@@ -274,6 +287,6 @@ def test_each_asymmetric_kernel_and_what_is_left_of_it_when_symmetrised(here, do
 def test_help_of_fit_is_in_groups(ask, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     code, out, _ = ask("fit", "--help")
-    places = [out.index(f"─ {title}") for title in ("Kernel", "What is learned", "Landmarks", "Exact solution")]
+    places = [out.index(f"─ {title}") for title in ("Kernel", "What is learned", "Landmarks", "Exact", "Solver")]
     assert code == 0 and places == sorted(places)
     assert places[0] < out.index("--bandwidth") < places[1] < out.index("--gamma") < places[2] < out.index("--exact ")

@@ -26,7 +26,7 @@ REFUSED = [
     ((*FIT, "kind.zarr", "--task", "regression"), "give numbers"),
     ((*FIT, "kind.zarr", "--scoring", "r2"), "scoring='r2' must be one of auroc, log_loss, accuracy"),
     ((*FIT, "counts.zarr"), "The label columns of counts.zarr are not all 0 or 1: for numbers give --task regression"),
-    ((*FIT, "kind.zarr", "--solver", "minres"), "--solver minres finds the exact solution: give --exact too"),
+    ((*FIT, "kind.zarr", "--solver", "minres", "--ridge", "1"), "ridge goes with solver='direct', not 'minres'"),
     ((*FIT, "kind.zarr", "--exact", "--compare-exact"), "--compare-exact is of landmarks, and --exact has none"),
     ((*FIT, "kind.zarr", "--landmarks", ","), "n_landmarks=[] must be one or more numbers above 0"),
     ((*FIT, "kind.zarr", "--kernel", "graph"), "kind.zarr holds no graph: make it with ask-dask ingest graph."),

@@ -41,13 +41,15 @@ def run(tasks: Sequence[Delayed], label: str | None, unit: str = "shards", local
 
 def run_sum(
     parts: Sequence[Delayed],
-    label: str,
+    label: str | None,
     unit: str = "shards",
     so_far: Any = None,
     done: int = 0,
     added: Callable[[int, Any], None] = lambda number, total: None,
 ) -> Any:
     """The sum of the parts (anything with +) in their order, so that it does not depend on who was done first.
+
+    Without a label no progress is shown.
 
     Parameters
     ----------

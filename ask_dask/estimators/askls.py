@@ -53,11 +53,15 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
         What chooses gamma and the landmark count, on held-out rows; None is "auroc".
     symmetrise : {None, "mean", "K'K", "KK'"}, default None
         Use (K + K') / 2, K'K or KK' instead of the kernel, to see what its asymmetry buys.
-    solver : {"direct", "minres"}, default "direct"
-        How the exact solution (n_landmarks=None) is found: from one decomposition of the whole kernel matrix for each
-        training set, or out of core by iteration on its tiles.
+    solver : {"auto", "direct", "minres"}, default "auto"
+        On landmarks "direct" decomposes the moments of one pass, which are m x m for each fold; "minres" iterates on
+        blocks of kernel columns, a pass over the rows a step, for landmarks too many for that. The exact solution
+        (n_landmarks=None) comes from one decomposition of the whole kernel matrix for each training set, or out of
+        core from iteration on its tiles. "auto" takes what fits the memory, and on landmarks the faster one by an
+        estimate. `solver_` says which it was.
     ridge : float, default 0
-        0 is the paper's saddle point; from 1 on the primal is convex and no resonance exists. On landmarks only.
+        0 is the paper's saddle point; from 1 on the primal is convex and no resonance exists. On landmarks by the
+        direct solver only.
     damping : float, default 0
         Tikhonov regularisation of the saddle point's linear system.
     landmarks : str, (n,) int array or pair of them, default "uniform"
@@ -69,8 +73,9 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
     tol, max_iter : float, int, default 1e-8, 1000
         Of minres: relative residual to reach, most iterations.
     preconditioner : "auto" or int, default "auto"
-        Of minres: landmarks of the Nystrom approximation that preconditions. "auto" is at most 500, within the budget,
-        and none of a sparse kernel; 0 is none.
+        Of minres on landmarks: rows of the sample whose Grams precondition, "auto" is three a landmark; with 0 it is
+        the kernel at the landmarks. Of the exact solution: landmarks of the Nystrom approximation that preconditions,
+        "auto" is at most 500, within the budget, and none of a sparse kernel; 0 is none.
     checkpoint : path, optional
         Where the sums of the pass over the rows, or the iterate of minres, are kept now and then; an interrupted fit
         goes on from there, and a finished one removes it.
@@ -102,8 +107,8 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
     asymmetry_ : float or None
         ||K - K'|| / ||K|| at the (first 1000) landmarks; None where row and column landmarks are not the same.
     solver_ : dict
-        "name" is "landmarks", "dense" or "minres"; of the last also iterations, residuals, relative_residual and
-        converged.
+        "name" is "landmarks", "dense" or "minres"; where minres solved also iterations, residuals, relative_residual
+        and converged.
     n_iter_ : int
         Steps of minres, else 1.
     landmark_error_ : dict
@@ -137,7 +142,7 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
         merge: str = "stack",
         scoring: str | None = None,
         symmetrise: str | None = None,
-        solver: str = "direct",
+        solver: str = "auto",
         ridge: float = 0.0,
         damping: float = 0.0,
         landmarks: Any = "uniform",

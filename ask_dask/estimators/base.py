@@ -26,7 +26,7 @@ from ask_dask.estimators.inputs import (
 )
 from ask_dask.estimators.merge import STACKED, combine
 from ask_dask.estimators.outputs import Outputs, Task
-from ask_dask.estimators.plan import check_memory, engine_of, is_exact
+from ask_dask.estimators.plan import Sizes, check_memory, engine_of, is_exact, solver_of
 from ask_dask.estimators.problem import Fitted, Placed, Problem
 from ask_dask.estimators.reference import landmark_error
 from ask_dask.kernels import Kernel, Symmetrised
@@ -49,7 +49,7 @@ class AsKLS(BaseEstimator):
         merge: str = "stack",
         scoring: str | None = None,
         symmetrise: str | None = None,
-        solver: str = "direct",
+        solver: str = "auto",
         ridge: float = 0.0,
         damping: float = 0.0,
         landmarks: Any = "uniform",
@@ -112,7 +112,9 @@ class AsKLS(BaseEstimator):
         )
         n_folds = 0 if self.cv is None else n_folds
         check_weight_of_folds(weights, folds, n_folds)
-        check_memory(self, X, outputs, counts[-1], n_folds, len(gammas))
+        sizes = Sizes.of(self, X, outputs, counts, n_folds, len(gammas))
+        solver = solver_of(self, sizes)
+        check_memory(self, solver, X, outputs, sizes)
         self.steps_: list[dict[str, Any]] = []
         with compute.measured(self.steps_, "landmarks"):
             X, placed = self._place(X, rows, columns)
@@ -131,7 +133,7 @@ class AsKLS(BaseEstimator):
             scored,
             self.steps_,
         )
-        engine = engine_of(self, problem, counts)
+        engine = engine_of(self, solver, problem, counts)
         chosen = self._select(engine, problem) if n_folds else 0
         self._keep(engine.fitted(chosen), placed, *engine.pairs[chosen], rows, columns)
         if self.compare_exact:

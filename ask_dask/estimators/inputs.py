@@ -203,7 +203,7 @@ def check_parameters(estimator: Any, task: str, gammas: tuple[float, ...]) -> No
         )
     for name, allowed in (
         ("merge", METHODS), ("scoring_", score.OF_TASK[task]), ("symmetrise", (None, *HOWS)),
-        ("solver", ("direct", "minres")),
+        ("solver", ("auto", "direct", "minres")),
     ):  # fmt: skip
         if getattr(given, name) not in allowed:
             said = ", ".join(map(str, allowed))
@@ -213,7 +213,7 @@ def check_parameters(estimator: Any, task: str, gammas: tuple[float, ...]) -> No
         if not (np.isfinite(value) and value >= 0):
             raise InputError(f"{name}={value} must be a finite number, 0 or more.")
     if given.preconditioner != "auto" and not (isinstance(given.preconditioner, int) and given.preconditioner >= 0):
-        raise InputError(f"preconditioner={given.preconditioner!r} must be 'auto' or how many landmarks, 0 for none.")
+        raise InputError(f"preconditioner={given.preconditioner!r} must be 'auto' or how many, 0 for none.")
     if not (0 < given.tol < 1) or not (isinstance(given.max_iter, int | np.integer) and given.max_iter >= 1):
         raise InputError(
             f"tol={given.tol} must be between 0 and 1, and max_iter={given.max_iter} a number of 1 or more."
@@ -225,10 +225,8 @@ def check_parameters(estimator: Any, task: str, gammas: tuple[float, ...]) -> No
         (given.merge == "balanced" and task == "regression", "merge='balanced' is for classes: use 'stack'."),
         (given.cv is None and (len(gammas) > 1 or np.size(given.n_landmarks) > 1),
          "Choosing among several gammas or landmark counts needs cv: set it to 2 or more."),
-        (given.solver == "minres" and not (exact and isinstance(given.landmarks, str)),
-         "solver='minres' finds the exact solution: set n_landmarks=None and no landmarks, or solver='direct'."),
-        (given.solver == "minres" and given.ridge, "ridge lives on landmarks, not with solver='minres': use damping."),
-        (given.solver == "minres" and given.symmetrise in ("K'K", "KK'"),
+        (given.solver == "minres" and given.ridge, "ridge goes with solver='direct', not 'minres': use damping."),
+        (given.solver == "minres" and exact and given.symmetrise in ("K'K", "KK'"),
          f"symmetrise={given.symmetrise!r} needs the whole kernel matrix, not solver='minres': use 'mean'."),
         (given.compare_exact and exact, "compare_exact compares landmarks with the exact solution: set n_landmarks."),
         (given.compare_exact and given.ridge, "ridge lives on landmarks and has no exact solution: use damping."),

@@ -1,6 +1,7 @@
 """Which way a fit is solved, and whether its plan fits the memory."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ from dask.utils import parse_bytes
 
 from ask_dask import budget, compute, store
 from ask_dask.errors import InputError
+from ask_dask.estimators.blockwise import SAMPLED, Blockwise
 from ask_dask.estimators.exact import Dense, Iterative
 from ask_dask.estimators.inputs import is_lazy
 from ask_dask.estimators.on_landmarks import OnLandmarks
@@ -21,7 +23,14 @@ from ask_dask.sparse import SparseRows, row_bytes
 from ask_dask.store import Checkpoint
 
 MOST_PRECONDITIONER = 500
-"""Landmarks of the preconditioner, unless the user or the budget says otherwise."""
+"""Landmarks of the preconditioner of the exact solution, unless the user or the budget says otherwise."""
+
+STEPS = 40
+"""Passes over the rows that iterations on landmarks are taken to need."""
+
+MULTIPLY, CUBE, ENTRY, COLUMN = 2e-11, 3.3e-10, 6e-9, 3e-10
+"""Seconds of a core, measured: N m^2 products in a Gram of float32, for each; an eigendecomposition, for each of m^3;
+a kernel entry for both roles, in float64; an entry's two products with one system's vectors."""
 
 
 def is_exact(estimator: Any) -> bool:
@@ -38,10 +47,85 @@ def limit(memory: str | int | None) -> int:
         raise InputError(f"memory={given!r} is not a size: write it as '2GiB' or a number of bytes.") from error
 
 
-def check_memory(estimator: Any, X: Any, outputs: Outputs, n_landmarks: int, n_folds: int, n_gammas: int) -> None:
+@dataclass(frozen=True)
+class Sizes:
+    """What a fit's memory and time depend on."""
+
+    n_rows: int
+    counts: tuple[int, ...]
+    n_folds: int
+    n_gammas: int
+    n_outputs: int
+    row_bytes: int
+    itemsize: int
+    workers: int
+    symmetric: bool
+    damped: bool
+    sampled: int | None
+    """Rows of the sample that preconditions on landmarks, None for the usual number."""
+
+    @classmethod
+    def of(
+        cls, estimator: Any, X: Any, outputs: Outputs, counts: Sequence[int], n_folds: int, n_gammas: int
+    ) -> "Sizes":
+        """Of a fit that has been checked."""
+        symmetric = bool(estimator.symmetrise) or (estimator.kernel is not None and estimator.kernel.symmetric)
+        sampled = None if estimator.preconditioner == "auto" else int(estimator.preconditioner)
+        return cls(
+            X.shape[0], tuple(counts), n_folds, n_gammas, outputs.q, row_bytes(X), np.dtype(X.dtype).itemsize,
+            compute.workers(), symmetric, estimator.damping > 0, sampled,
+        )  # fmt: skip
+
+    def moments(self, m: int) -> budget.Plan:
+        """The plan of a fit by moments of m landmarks."""
+        return budget.moments_plan(
+            m, self.n_rows, max(1, self.n_folds), self.n_outputs, self.row_bytes, self.itemsize, self.workers,
+            self.symmetric,
+        )  # fmt: skip
+
+    def blockwise(self, m: int) -> budget.Plan:
+        """The plan of a fit by passes over the blocks of m landmarks."""
+        sampled = min(self.n_rows, SAMPLED * m if self.sampled is None else self.sampled)
+        return budget.blockwise_plan(
+            m, self.n_rows, self.n_folds, self.n_gammas, self.n_outputs, self.row_bytes, self.workers, self.symmetric,
+            self.damped, sampled,
+        )  # fmt: skip
+
+    def seconds(self) -> dict[str, float]:
+        """About how long each way takes, in seconds of a core.
+
+        Moments take one pass of N m^2 products a role; then each training set has a decomposition and about as much
+        again of products a role. Iterations evaluate N m kernel entries a pass and multiply them twice with every
+        system; before them a sample's Grams are balanced. Both decompose the core matrix, by singular values unless
+        it is symmetric, which are three times as dear.
+        """
+        roles, sets, m = 1 if self.symmetric else 2, self.n_folds + 1, np.array(self.counts, float)
+        systems = self.n_gammas * (sets * self.n_outputs + 1) * (1 + self.damped)
+        core, cubes = 1 if self.symmetric else 3, CUBE * m**3
+        direct = MULTIPLY * roles * self.n_rows * m[-1] ** 2 + (cubes * (1.8 * roles * sets + core)).sum()
+        passes = STEPS * self.n_rows * m * (ENTRY + COLUMN * roles * systems)
+        return {"direct": float(direct), "minres": float((passes + cubes * (2 * roles + core)).sum())}
+
+
+def solver_of(estimator: Any, sizes: Sizes) -> str:
+    """ "direct" or "minres": with solver="auto" what fits the memory and, of two ways on landmarks, is the faster."""
+    if estimator.solver != "auto":
+        return estimator.solver
+    bytes_ = limit(estimator.memory)
+    if is_exact(estimator):
+        plan = budget.dense_plan(sizes.n_rows, sizes.n_folds, sizes.n_gammas, sizes.n_outputs, sizes.workers)
+        return "direct" if plan.total <= bytes_ or estimator.symmetrise in ("K'K", "KK'") else "minres"
+    if estimator.ridge:
+        return "direct"
+    needed = {"direct": sizes.moments(sizes.counts[-1]).total, "minres": sizes.blockwise(sizes.counts[-1]).total}
+    fitting = [name for name, count in needed.items() if count <= bytes_]
+    return min(fitting, key=sizes.seconds().__getitem__) if fitting else min(needed, key=needed.__getitem__)
+
+
+def check_memory(estimator: Any, solver: str, X: Any, outputs: Outputs, sizes: Sizes) -> None:
     """Raise BudgetError when the plan of a fit does not fit; the message names a size that does."""
-    bytes_, itemsize = limit(estimator.memory), np.dtype(X.dtype).itemsize
-    if is_exact(estimator) and estimator.solver == "minres":
+    bytes_, n_folds, n_gammas = limit(estimator.memory), sizes.n_folds, sizes.n_gammas
+    if is_exact(estimator) and solver == "minres":
         budget.check(_minres_plan(X, outputs, n_folds, n_gammas, estimator.damping > 0),
                      _wanted(estimator), bytes_, "preconditioner")  # fmt: skip
         return
@@ -49,17 +133,11 @@ def check_memory(estimator: Any, X: Any, outputs: Outputs, n_landmarks: int, n_f
         budget.check(_dense_plan(outputs, n_folds, n_gammas), X.shape[0], bytes_, "rows",
                      "or solver='minres', or landmarks")  # fmt: skip
         return
-    plan = partial(
-        budget.moments_plan,
-        n_rows=X.shape[0],
-        n_folds=max(1, n_folds),
-        n_outputs=outputs.q,
-        row_bytes=row_bytes(X),
-        itemsize=itemsize,
-        workers=compute.workers(),
-        symmetric=bool(estimator.symmetrise) or (estimator.kernel is not None and estimator.kernel.symmetric),
-    )
-    budget.check(plan, n_landmarks, bytes_, "n_landmarks")
+    if solver == "minres":
+        budget.check(sizes.blockwise, sizes.counts[-1], bytes_, "n_landmarks")
+    else:
+        fits = not estimator.ridge and sizes.blockwise(sizes.counts[-1]).total <= bytes_
+        budget.check(sizes.moments, sizes.counts[-1], bytes_, "n_landmarks", "or solver='minres'" if fits else "")
     if estimator.kernel is not None and estimator.kernel.needs_targets and is_lazy(X):
         budget.check(lambda n: budget.Plan({"all targets": n * row_bytes(X)}), X.shape[0], bytes_, "rows")
 
@@ -82,13 +160,19 @@ def _wanted(estimator: Any) -> int:
     return 0 if estimator.preconditioner == "auto" else int(estimator.preconditioner)
 
 
-def engine_of(estimator: Any, problem: Problem, counts: Sequence[int]) -> OnLandmarks | Dense | Iterative:
-    """What solves the problem as the estimator's parameters ask for it."""
+def engine_of(
+    estimator: Any, solver: str, problem: Problem, counts: Sequence[int]
+) -> OnLandmarks | Blockwise | Dense | Iterative:
+    """What solves the problem by one of the solvers."""
     if not is_exact(estimator):
-        return OnLandmarks(problem, counts, _checkpoint(estimator, problem))
-    if estimator.solver == "direct":
+        kept = _checkpoint(estimator, solver, problem)
+        if solver == "direct":
+            return OnLandmarks(problem, counts, kept)
+        sampled = None if estimator.preconditioner == "auto" else int(estimator.preconditioner)
+        return Blockwise(problem, counts, estimator.tol, estimator.max_iter, sampled, kept)
+    if solver == "direct":
         return Dense(problem)
-    return iterative(problem, estimator, checkpoint=_checkpoint(estimator, problem))
+    return iterative(problem, estimator, checkpoint=_checkpoint(estimator, solver, problem))
 
 
 def iterative(problem: Problem, estimator: Any, checkpoint: Checkpoint | None = None) -> Iterative:
@@ -105,13 +189,14 @@ def iterative(problem: Problem, estimator: Any, checkpoint: Checkpoint | None = 
     return Iterative(problem, min(landmarks, n), estimator.tol, estimator.max_iter, checkpoint)
 
 
-def _checkpoint(estimator: Any, problem: Problem) -> Checkpoint | None:
+def _checkpoint(estimator: Any, solver: str, problem: Problem) -> Checkpoint | None:
     """Where the fit may go on; gammas and damping decide what is iterated, and of moments nothing."""
     if estimator.checkpoint is None:
         return None
     placed = problem.placed
     parts = [problem.X, problem.outputs.y, problem.folds, problem.weights.fit, placed.kernel.to_dict()]
-    parts += [problem.gammas, problem.damping] if is_exact(estimator) else [placed.row_points, placed.column_points]
+    parts += [] if is_exact(estimator) else [placed.row_points, placed.column_points]
+    parts += [problem.gammas, problem.damping, str(estimator.preconditioner)] if solver == "minres" else []
     return Checkpoint(estimator.checkpoint, store.fingerprint(*(piece for part in parts for piece in _pieces(part))))
 
 

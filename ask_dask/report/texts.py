@@ -90,8 +90,9 @@ def solver_sentence(facts: dict[str, Any]) -> str | None:
     if not solver.get("name"):
         return None
     said = _SOLVERS.get(solver["name"], f"The system was solved by {solver['name']}")
-    if solver.get("iterations") is not None and solver["name"] == "minres":
-        said += f" in {number(solver['iterations'])} iterations"
+    if solver.get("iterations"):
+        by = " by MINRES" if solver["name"] == "landmarks" else ""
+        said += f"{by} in {number(solver['iterations'])} iterations"
     if solver.get("relative_residual") is not None:
         said += f", to a relative residual of {number(float(solver['relative_residual']))}"
     if solver.get("seconds") is not None:

@@ -14,7 +14,7 @@ be the smallest.
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ask_dask.solve.askls import LandmarkSystem, Solution
 from ask_dask.solve.minres import State, smallest
 from ask_dask.solve.resonance import SINGULAR, condition
 from ask_dask.solve.tiles import Tiles
+from ask_dask.solve.watch import Convergence, Watch, digits
 from ask_dask.store import Checkpoint
 
 FLOOR = 0.1
@@ -39,33 +40,6 @@ NEAR = 1e-3
 
 PROBED = 1e-6
 """Relative residual at which a probe has shown that its system is not singular."""
-
-
-@dataclass
-class Convergence:
-    """How the iterations went.
-
-    Attributes
-    ----------
-    iterations, evaluations : int
-        MINRES steps, and how often the kernel matrix was evaluated (steps, true residuals, predictions).
-    residuals : list of float
-        Largest relative residual of the systems after each step.
-    relative_residual : float
-        The largest true one at the end, |r - M s| / |r|; of a singular system, of its least-squares part.
-    converged : bool
-    pseudo_inverse : int
-        Systems that are singular and have the pseudo-inverse's solution.
-    seconds : float
-    """
-
-    iterations: int = 0
-    evaluations: int = 0
-    residuals: list[float] = field(default_factory=list)
-    relative_residual: float = np.inf
-    converged: bool = False
-    pseudo_inverse: int = 0
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -138,8 +112,8 @@ class IterativeSystem:
         wanted = np.arange(len(self.sets)) < self.n_wanted
         aims, flat = np.where(wanted, tol, max(tol, PROBED)), np.where(wanted, SINGULAR, 100 * SINGULAR)
         singular = np.zeros(len(self.sets), bool)
-        with compute.progress("minres", _digits(tol), "tenths of a digit") as advance:
-            watch = _Watch(self, found, tol, max_iter, checkpoint, advance)
+        with compute.progress("minres", digits(tol), "tenths of a digit") as advance:
+            watch = Watch(found, tol, max_iter, lambda: {"s": self.s}, checkpoint, advance)
             for _ in range(PASSES):
                 residual = self.right - self._system(self.s, np.arange(len(self.sets)))
                 relative = np.linalg.norm(residual, axis=0) / norms
@@ -184,7 +158,7 @@ class IterativeSystem:
             singular = np.isin(self.systems, self.systems[singular])
         return singular & (np.arange(len(singular)) < self.n_wanted)
 
-    def _pseudo_inverse(self, numbers: np.ndarray, watch: "_Watch", norms: np.ndarray) -> np.ndarray:
+    def _pseudo_inverse(self, numbers: np.ndarray, watch: Watch, norms: np.ndarray) -> np.ndarray:
         """The smallest least-squares solutions of singular systems; a preconditioner would change what is smallest."""
         self.s[:, numbers] = 0
         right, same = self.right[:, numbers], np.ones(len(numbers))
@@ -300,31 +274,5 @@ class IterativeSystem:
         return [float(own - value) if np.isfinite(value) else None for own, value in zip(t, best, strict=True)]
 
 
-class _Watch:
-    """Counts steps, keeps the residuals, shows progress and writes the checkpoint."""
-
-    def __init__(self, system, found, tol, max_iter, checkpoint, advance) -> None:
-        self.system, self.found, self.tol, self.max_iter = system, found, tol, max_iter
-        self.checkpoint, self.advance, self.shown = checkpoint, advance, 0
-
-    @property
-    def exhausted(self) -> bool:
-        return len(self.found.residuals) >= self.max_iter
-
-    def stepped(self, residual: float) -> None:
-        self.found.residuals.append(residual)
-        while self.shown < min(_digits(residual), _digits(self.tol)):
-            self.advance()
-            self.shown += 1
-        if self.checkpoint:
-            self.checkpoint.offer(
-                lambda: {"s": self.system.s, "residuals": np.array(self.found.residuals)}, self.exhausted
-            )
-
-
 def _identity(s: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     return s
-
-
-def _digits(residual: float) -> int:
-    return max(0, int(-10 * np.log10(max(residual, 1e-300))))

@@ -21,6 +21,7 @@ from ask_dask.steps.rows import require_rows
 OfChoice = Parameter(group=Group("What is learned, and what is chosen on held-out rows", sort_key=2))
 OfLandmarks = Parameter(group=Group("Landmarks", sort_key=3))
 OfExact = Parameter(group=Group("Exact solution", sort_key=4))
+OfSolver = Parameter(group=Group("Solver", sort_key=5))
 
 
 class Fit(KernelOptions):
@@ -82,14 +83,16 @@ class Fit(KernelOptions):
         bool, Parameter(negative=""), OfExact, Field(description="Solve on all rows; --landmarks is not used.")
     ] = False
     solver: Annotated[
-        Literal["direct", "minres"],
-        OfExact,
-        Field(description="Decompose the kernel matrix, or iterate on its tiles, out of core."),
-    ] = "direct"
-    tol: Annotated[float, OfExact, Field(gt=0, lt=1, description="minres: relative residual to reach.")] = 1e-8
-    max_iter: Annotated[int, OfExact, Field(ge=1, description="minres: most iterations.")] = 1000
+        Literal["auto", "direct", "minres"],
+        OfSolver,
+        Field(description="Decompose (moments; exact: the kernel matrix) or iterate; auto: what fits and is faster."),
+    ] = "auto"
+    tol: Annotated[float, OfSolver, Field(gt=0, lt=1, description="minres: relative residual to reach.")] = 1e-8
+    max_iter: Annotated[int, OfSolver, Field(ge=1, description="minres: most iterations.")] = 1000
     preconditioner: Annotated[
-        int | None, OfExact, Field(ge=0, description="minres: landmarks that precondition; default: 500, or what fits.")
+        int | None,
+        OfSolver,
+        Field(ge=0, description="minres: rows that precondition, default 3 a landmark; exact: landmarks, at most 500."),
     ] = None
     seed: Seed = 0
 
@@ -131,8 +134,6 @@ class Fit(KernelOptions):
         regression = self.task == "regression" or (self.task is None and y.dtype.kind == "f")
         for wrong, says in (
             (self.class_weight and regression, "--class-weight is of classes, and this is a regression: leave it out."),
-            (self.solver == "minres" and not self.exact,
-             "--solver minres finds the exact solution: give --exact too, or leave it out."),
             (self.compare_exact and self.exact,
              "--compare-exact is of landmarks, and --exact has none: leave one of them out."),
             (not regression and y.ndim == 2 and not _is_binary(y),
