@@ -29,7 +29,7 @@ MpiDefault=none
 SchedulerParameters=batch_sched_delay=0,sched_interval=2
 KillWait=10
 OverTimeLimit=0
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=4000 State=UNKNOWN
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=6000 State=UNKNOWN
 PartitionName=all Nodes={host} Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:4
 """
 

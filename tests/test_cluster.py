@@ -36,8 +36,11 @@ def line(start, **changed):
 def machines(tmp_path_factory):
     """A folder with data and certificates, and the address of a scheduler with a worker, as the page starts them."""
     folder = tmp_path_factory.mktemp("machines")
-    make = [*COMMAND, "make", "criteo", "--rows", "1500", "--store", "--to", "data.zarr", "--quiet"]
-    subprocess.run(make, cwd=folder, check=True, capture_output=True)
+    X = np.random.default_rng(0).random((300, 2)).round(4)
+    rows = "".join(f"{a},{b},{int(a > b)}\n" for a, b in X)
+    (folder / "t.csv").write_text(f"a,b,y\n{rows}", encoding="utf-8")
+    ingest = [*COMMAND, "ingest", "table", "t.csv", "--label", "y", "--to", "data.zarr", "--quiet"]
+    subprocess.run(ingest, cwd=folder, check=True, capture_output=True)
     make_certificates(folder / "tls")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""The job script on a real SLURM: the result of threads; told to end, it is requeued and goes on; cancelled, it is not."""
+"""The job script on a real SLURM: the result of threads; told to end, it is requeued and goes on; cancelled, not."""
 
 import re
 import subprocess
@@ -89,7 +89,7 @@ def test_a_cancelled_job_is_not_requeued(at):
 
 
 def test_a_refused_job_fails_with_its_line(at):
-    folder, env = at
+    folder, _ = at
     (folder / "full.zarr").mkdir()
     (folder / "full.zarr" / "mine").write_text("")
     job = submitted(at, "full.zarr")
@@ -101,7 +101,7 @@ def test_a_refused_job_fails_with_its_line(at):
 def test_workers_are_jobs(at):
     pytest.importorskip("dask_jobqueue")
     folder, env = at
-    configured = {"CORES": 1, "PROCESSES": 1, "MEMORY": "1500MB", "WALLTIME": "00:10:00", "INTERFACE": "lo"}
+    configured = {"CORES": 1, "PROCESSES": 1, "MEMORY": "1000MB", "WALLTIME": "00:10:00", "INTERFACE": "lo"}
     env = env | {f"DASK_JOBQUEUE__SLURM__{name}": str(value) for name, value in configured.items()}
     process = subprocess.Popen(
         ["ask-dask", *FIT, "--to", "jobs.zarr", "--cluster", "slurm", "--workers", "2"],

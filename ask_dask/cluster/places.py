@@ -139,8 +139,8 @@ def _connected(spec: str, tls: Path | str | None) -> AbstractContextManager[Any]
 
     if spec == "kubernetes":
         raise InputError(
-            "There is no cluster 'kubernetes': apply the manifests of cluster/kubernetes, and give the address of their "
-            "scheduler."
+            "There is no cluster 'kubernetes': apply the manifests of cluster/kubernetes, and give their scheduler's "
+            "address."
         )
     if "://" not in spec and not Path(spec).is_file():
         raise InputError(
