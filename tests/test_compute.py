@@ -232,7 +232,8 @@ def test_clusters_that_are_not_there(tmp_path):
     }
     (tmp_path / "empty.json").write_text("{}")
     program = (
-        "import sys; from ask_dask import cluster; cluster.TIMEOUT = '2s'\nwith cluster.running_on(sys.argv[1]): pass"
+        "import sys; from ask_dask.cluster import places; places.TIMEOUT = '2s'\n"
+        "with places.running_on(sys.argv[1]): pass"
     )
     # Each in a process of its own, as users meet it: a client that failed to start troubles the next one.
     tried = {

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ask_dask import demo as demonstration
 from ask_dask import steps
+from ask_dask.cli.cluster import cluster
 from ask_dask.cli.ingest import ingest
 from ask_dask.cli.make import make
 from ask_dask.cli.run import AS_USUAL, Run, run_step
@@ -26,6 +27,7 @@ app = App(
 )
 app.command(make)
 app.command(ingest)
+app.command(cluster)
 
 
 @app.command

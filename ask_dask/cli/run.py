@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -23,9 +24,15 @@ class Run:
     """How to run and what to print."""
 
     cluster: Annotated[
-        str, Parameter(help="threads, processes, a scheduler's address (tcp://host:8786) or its scheduler file.")
+        str, Parameter(help="threads, processes, slurm, a scheduler's address (tcp://host:8786) or its scheduler file.")
     ] = "threads"
     workers: Annotated[int | None, Parameter(help="Threads or processes; default: one for each core.")] = None
+    host: Annotated[
+        str | None, Parameter(help="Where a started scheduler listens; default: loopback. Wider, it talks TLS.")
+    ] = None
+    tls: Annotated[
+        Path | None, Parameter(help="Folder of ca.pem, cert.pem and key.pem; default: temporary ones where needed.")
+    ] = None
     json: Annotated[bool, Parameter(negative="", help="Print the result as JSON.")] = False
     verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], negative="", help="Say more on stderr.")] = False
     quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative="", help="No progress.")] = False
@@ -36,7 +43,7 @@ class Run:
         log = logging.getLogger("ask_dask")  # not the root: dask's own loggers then stay silent
         log.handlers = [logging.StreamHandler(sys.stderr)]
         log.setLevel(logging.DEBUG if self.verbose else logging.WARNING)
-        with progress_shown(not self.quiet), running_on(self.cluster, self.workers):
+        with progress_shown(not self.quiet), running_on(self.cluster, self.workers, self.host, self.tls):
             yield
 
     def say(self, line: str) -> None:

@@ -1,0 +1,176 @@
+"""Threads of this process, local processes, jobs of SLURM, or a scheduler that is already there."""
+
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import dask
+from dask.system import CPU_COUNT
+
+from ask_dask.cluster.security import LOOPBACK, own_security, security_for
+from ask_dask.errors import InputError
+
+log = logging.getLogger("ask_dask")
+
+TIMEOUT = "10s"
+"""How long a scheduler may take to answer."""
+NO_DASHBOARD = {"dashboard": False, "dashboard_address": f"{LOOPBACK}:0"}
+"""Of a scheduler: what it serves by HTTP even so (its health) stays on this machine."""
+
+
+@contextmanager
+def running_on(
+    spec: str = "threads", workers: int | None = None, host: str | None = None, tls: Path | str | None = None
+) -> Iterator[None]:
+    """Everything computed inside runs there.
+
+    Parameters
+    ----------
+    spec : str
+        "threads" (of this process), "processes" (a scheduler and workers of one thread each), "slurm" (a scheduler
+        here and workers as jobs, by dask-jobqueue and its configuration), the address of a scheduler
+        ("tcp://host:8786"), or the path of its scheduler file.
+    workers : int, optional
+        Threads or processes; by default one for each core. "slurm" needs it.
+    host : str, optional
+        Where a scheduler that is started here listens; by default loopback, with "slurm" this machine's address.
+        Beyond loopback it talks TLS, and both sides show certificates.
+    tls : path, optional
+        A folder with ca.pem, cert.pem and key.pem; by default temporary ones for a cluster that is started here, and
+        those of dask's configuration (distributed.comm.tls) for a scheduler that is there.
+
+    Raises
+    ------
+    InputError
+        No such place, no scheduler answers there, or it takes none but those with certificates.
+
+    Examples
+    --------
+    >>> with running_on("threads", workers=2):
+    ...     dask.config.get("num_workers")
+    2
+    """
+    if workers is not None and workers < 1:
+        raise InputError(f"workers={workers} must be 1 or more.")
+    if host and spec not in STARTED:
+        raise InputError(
+            f"A host to listen on is for {' and '.join(STARTED)}, which start a scheduler, not for {spec}."
+        )
+    if spec == "threads":
+        with dask.config.set(scheduler="threads", num_workers=workers or CPU_COUNT):
+            yield
+        return
+    with STARTED[spec](workers, host, tls) if spec in STARTED else _connected(spec, tls) as client:
+        if not client.nthreads():
+            log.warning("The scheduler at %s has no workers yet: waiting for the first.", spec)
+            client.wait_for_workers(1)
+        yield
+
+
+@contextmanager
+def _processes(workers: int | None, host: str | None, tls: Path | str | None) -> Iterator[Any]:
+    from distributed import Client, LocalCluster
+
+    security = security_for(host or LOOPBACK, tls)
+    try:
+        with _interrupts_held():
+            cluster = LocalCluster(
+                n_workers=workers or CPU_COUNT,
+                threads_per_worker=1,
+                host=host or LOOPBACK,
+                protocol="tls://" if security else "tcp://",
+                security=security,
+                dashboard_address=None,
+                scheduler_kwargs=NO_DASHBOARD,
+                worker_dashboard_address=NO_DASHBOARD["dashboard_address"],
+                silence_logs=logging.CRITICAL,  # what goes wrong is raised here
+            )
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"No cluster starts on {host or LOOPBACK}: {error.__cause__ or error}.") from error
+    with cluster, Client(cluster) as client:
+        yield client
+
+
+@contextmanager
+def _slurm(workers: int | None, host: str | None, tls: Path | str | None) -> Iterator[Any]:
+    """The scheduler in this process, and jobs of workers; those that wait in the queue join when they start."""
+    if workers is None:
+        raise InputError("slurm needs --workers, the number of worker processes that its jobs start in all.")
+    try:
+        from dask_jobqueue import SLURMCluster
+    except ImportError as error:
+        raise InputError("slurm needs dask-jobqueue: pip install 'ask_dask[slurm]'.") from error
+    from distributed import Client
+
+    try:
+        cluster = SLURMCluster(
+            n_workers=workers,
+            protocol="tls://",
+            security=security_for(host or "", tls),
+            scheduler_options=NO_DASHBOARD | ({"host": host} if host else {}) | _configured("scheduler-options", {}),
+            worker_extra_args=[*_configured("worker-extra-args", []), "--no-dashboard",
+                               "--dashboard-address", NO_DASHBOARD["dashboard_address"]],
+            shared_temp_directory=_configured("shared-temp-directory", None) or str(Path.cwd()),
+            silence_logs=logging.CRITICAL,
+        )  # fmt: skip
+    except ValueError as error:
+        raise InputError(
+            f"slurm needs a configuration of dask-jobqueue (jobqueue.slurm), such as cluster/jobqueue.yaml in "
+            f"~/.config/dask: {str(error).splitlines()[0]}"
+        ) from error
+    with cluster, Client(cluster) as client:
+        yield client
+
+
+def _configured(name: str, default: Any) -> Any:
+    return dask.config.get(f"jobqueue.slurm.{name}", default) or default
+
+
+STARTED = {"processes": _processes, "slurm": _slurm}
+"""Places that are started here, and end with the work."""
+
+
+def _connected(spec: str, tls: Path | str | None) -> AbstractContextManager[Any]:
+    """A client of a scheduler that is there."""
+    from distributed import Client
+
+    if spec == "kubernetes":
+        raise InputError(
+            "There is no cluster 'kubernetes': apply the manifests of cluster/kubernetes, and give their scheduler's "
+            "address."
+        )
+    if "://" not in spec and not Path(spec).is_file():
+        raise InputError(
+            f"There is no cluster {spec!r}: give threads, processes, slurm, a scheduler's address (tcp://host:8786) or "
+            "the path of its scheduler file."
+        )
+    where = {"address": spec} if "://" in spec else {"scheduler_file": spec}
+    try:
+        return Client(**where, timeout=TIMEOUT, security=own_security(tls) if tls else None)
+    except InputError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AssertionError, RuntimeError) as error:
+        said = str(error) or "no answer"
+        raise InputError(
+            f"No scheduler answers at {spec} ({said}): check that it runs, and give --tls FOLDER if it asks for "
+            "certificates."
+        ) from error
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C waits, and processes started inside never get it: they are ended by this one, without a word."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # when it starts, it lets SIGINT through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,177 @@
+"""Clusters: who may join, where they listen, the same result on processes of "two machines" as on threads."""
+
+import os
+import re
+import shlex
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from commands import COMMAND, refused
+
+from ask_dask import load, store
+from ask_dask.cluster import make_certificates, running_on
+from ask_dask.cluster.security import NAMES, own_security
+from ask_dask.errors import InputError, StoreError
+
+PAGE = (Path(__file__).parents[1] / "cluster" / "README.md").read_text(encoding="utf-8")
+FIT = ("fit", "--data", "data.zarr", "--gamma", "1", "--landmarks", "30", "--folds", "2", "--quiet")
+
+
+def line(start, **changed):
+    """A command of the page on two bare machines, of this Python, with some words changed."""
+    found = re.search(rf"^\$ ({start} .*)$", PAGE, re.M)[1]
+    for name, value in changed.items():
+        found, times = re.subn(rf"--{name} \S+", f"--{name} {value}", found)
+        assert times == 1, (name, found)
+    return [sys.executable, "-m", *shlex.split(found)]
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory):
+    """A folder with data and certificates, and the address of a scheduler with a worker, as the page starts them."""
+    folder = tmp_path_factory.mktemp("machines")
+    X = np.random.default_rng(0).random((300, 2)).round(4)
+    rows = "".join(f"{a},{b},{int(a > b)}\n" for a, b in X)
+    (folder / "t.csv").write_text(f"a,b,y\n{rows}", encoding="utf-8")
+    ingest = [*COMMAND, "ingest", "table", "t.csv", "--label", "y", "--to", "data.zarr", "--quiet"]
+    subprocess.run(ingest, cwd=folder, check=True, capture_output=True)
+    make_certificates(folder / "tls")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    worker = [part.replace("a:8786", address) for part in line("dask worker", nworkers=1)]
+    commands = ([*line("dask scheduler"), "--port", address.split(":")[1]], worker)
+    with open(folder / "dask.log", "w", encoding="utf-8") as log:
+        processes = [subprocess.Popen(one, cwd=folder, stdout=log, stderr=subprocess.STDOUT) for one in commands]
+        yield folder, address, processes
+        for process in reversed(processes):
+            process.terminate()
+            process.wait(20)
+
+
+def test_the_same_result_as_on_threads(machines, monkeypatch, ask):
+    folder, address, _ = machines
+    monkeypatch.chdir(folder)
+    assert ask(*FIT, "--to", "threads.zarr")[0] == 0
+    code, out, err = ask(*FIT, "--to", "machines.zarr", "--cluster", f"tls://{address}", "--tls", "tls")
+    assert (code, err.replace(waiting(address), "")) == (0, "") and out.startswith("machines.zarr: gamma 1")
+    X = store.open_store("data.zarr")["X"][:]
+    values = [load(path).decision_function(X) for path in ("machines.zarr", "threads.zarr")]
+    np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-4)
+
+
+def waiting(address):
+    return f"The scheduler at tls://{address} has no workers yet: waiting for the first.\n"
+
+
+def test_who_has_no_certificate_of_the_scheduler_is_refused(machines, tmp_path):
+    """Each in a process of its own; `asked` runs a task where it gets in, and the last, who may, does."""
+    folder, address, _ = machines
+    make_certificates(tmp_path / "others")
+    program = (
+        "import sys, dask; from ask_dask.cluster import places; places.TIMEOUT = '5s'\n"
+        "with places.running_on(sys.argv[1], tls=sys.argv[2] or None): print(dask.delayed(sum)([40, 2]).compute())"
+    )
+    asked = {
+        (protocol, certificates): subprocess.Popen(
+            [sys.executable, "-c", program, f"{protocol}://{address}", str(certificates)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for protocol, certificates in (("tcp", ""), ("tls", ""), ("tls", tmp_path / "others"), ("tcp", folder / "tls"),
+                                       ("tls", folder / "tls"))
+    }  # fmt: skip
+    *outsiders, (_, insider) = asked.items()
+    for who, process in outsiders:
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out) == (1, ""), who
+        assert err.splitlines()[-1].startswith("ask_dask.errors.InputError: No scheduler answers at"), err
+        assert err.splitlines()[-1].endswith("give --tls FOLDER if it asks for certificates."), err
+    out, err = insider.communicate(timeout=60)
+    assert (insider.returncode, out) == (0, "42\n"), err
+
+
+def listening(processes):
+    """Local addresses on which they and their children listen."""
+    every = [one for process in processes for one in (process, *process.children(recursive=True))]
+    return {one.laddr for process in every for one in process.net_connections("inet") if one.status == "LISTEN"}
+
+
+def test_the_dashboard_of_the_machines_is_on_loopback_only(machines):
+    """What listens wider talks TLS: it answers a plain request with nothing."""
+    _, _, processes = machines
+    found = listening([psutil.Process(process.pid) for process in processes])
+    assert found
+    for place in found:
+        assert place.ip == "127.0.0.1" or not answers_http(place.port), place
+
+
+def answers_http(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as to:
+        to.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+        try:
+            return to.recv(64).startswith(b"HTTP")
+        except ConnectionResetError:
+            return False
+
+
+def test_processes_listen_on_loopback():
+    before = listening([psutil.Process()])
+    with running_on("processes", workers=1):
+        found = listening([psutil.Process()]) - before
+        assert len(found) >= 2 and {place.ip for place in found} == {"127.0.0.1"}
+
+
+def test_processes_that_listen_wider_talk_tls():
+    import dask
+    from distributed import default_client
+
+    before = listening([psutil.Process()])
+    with running_on("processes", workers=1, host="0.0.0.0"):
+        assert default_client().scheduler.address.startswith("tls://")
+        assert dask.delayed(sum)([40, 2]).compute() == 42
+        wide = {place for place in listening([psutil.Process()]) - before if place.ip != "127.0.0.1"}
+        assert wide and not any(answers_http(place.port) for place in wide)
+
+
+def test_certificates_are_this_users_alone_and_never_replaced(tmp_path, ask):
+    folder = tmp_path / "a" / "tls"
+    code, out, err = ask("cluster", "certificates", folder)
+    assert (code, err) == (0, "") and out.startswith(f"{folder}: ca.pem, cert.pem and key.pem")
+    assert {stat.S_IMODE(os.stat(folder / name).st_mode) for name in NAMES} == {0o600}
+    assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+    before = (folder / "key.pem").read_text()
+    assert refused(ask("cluster", "certificates", folder), "ca.pem is there already")
+    with pytest.raises(StoreError, match="is there already"):
+        make_certificates(folder)
+    assert (folder / "key.pem").read_text() == before
+    (folder / "cert.pem").unlink()
+    with pytest.raises(InputError, match=r"There is no .*cert.pem: .*ask-dask cluster certificates"):
+        own_security(folder)
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ({"spec": "threads", "host": "0.0.0.0"}, "for processes and slurm, which start a scheduler, not for threads"),
+        ({"spec": "slurm"}, "slurm needs --workers"),
+        ({"spec": "kubernetes"}, "There is no cluster 'kubernetes': apply the manifests of cluster/kubernetes"),
+        ({"spec": "processes", "host": "192.0.2.77", "workers": 1}, "No cluster starts on 192.0.2.77"),
+        ({"spec": "tls://127.0.0.1:1", "tls": "nowhere"}, "There is no nowhere/ca.pem"),
+    ],
+)
+def test_places_that_cannot_be(options, said):
+    with pytest.raises(InputError, match=re.escape(said)), running_on(**options):
+        pass
+
+
+def test_slurm_needs_its_configuration():
+    pytest.importorskip("dask_jobqueue")
+    said = r"jobqueue.yaml in ~/.config/dask: You must specify how much cores and memory"
+    with pytest.raises(InputError, match=said), running_on("slurm", workers=2):
+        pass
