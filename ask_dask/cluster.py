@@ -9,12 +9,17 @@ from pathlib import Path
 import dask
 from dask.system import CPU_COUNT
 
+from ask_dask.compute import connected
 from ask_dask.errors import InputError
 
 log = logging.getLogger("ask_dask")
 
 TIMEOUT = "10s"
 """How long a scheduler may take to answer."""
+
+DEATHS = 10
+"""Workers that may die at one task, which then is what kills them; dask's own 3 is met by chance where workers are
+pre-empted. Of a scheduler that others start: DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES=10."""
 
 
 @contextmanager
@@ -49,7 +54,7 @@ def running_on(spec: str = "threads", workers: int | None = None) -> Iterator[No
     from distributed import Client, LocalCluster
 
     if spec == "processes":
-        with _interrupts_held():
+        with _interrupts_held(), dask.config.set({"distributed.scheduler.allowed-failures": DEATHS}):
             cluster = LocalCluster(
                 n_workers=workers or CPU_COUNT,
                 threads_per_worker=1,
@@ -71,7 +76,7 @@ def running_on(spec: str = "threads", workers: int | None = None) -> Iterator[No
         raise InputError(
             f"No scheduler answers at {spec} ({str(error) or 'no answer'}): check that it runs."
         ) from error
-    with client:
+    with client, connected(client, spec):
         if not client.nthreads():
             log.warning("The scheduler at %s has no workers yet: waiting for the first.", spec)
         yield

@@ -6,9 +6,12 @@ Local threads (the default), `dask.config.set(scheduler="processes")` and a dist
 from ask_dask.compute.bars import progress, progress_shown
 from ask_dask.compute.blas import one_blas_thread
 from ask_dask.compute.measure import measured
-from ask_dask.compute.tasks import machine_memory, run, run_sum, shared, workers
+from ask_dask.compute.tasks import Shared, machine_memory, run, run_sum, workers
+from ask_dask.compute.waiting import connected
 
 __all__ = [
+    "Shared",
+    "connected",
     "machine_memory",
     "measured",
     "one_blas_thread",
@@ -16,6 +19,5 @@ __all__ = [
     "progress_shown",
     "run",
     "run_sum",
-    "shared",
     "workers",
 ]

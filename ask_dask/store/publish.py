@@ -63,6 +63,7 @@ def create(path: str | Path, schema: str, overwrite: bool = False) -> Iterator[z
             group = zarr.open_group(partial, mode="w", zarr_format=3)
             describe(group, schema=schema, version=VERSIONS[schema], made_by=_made_by())
             yield group
+            _sweep(partial)
             listing.close(group, partial)
             _publish(partial, path, old, overwrite)
         except KeyboardInterrupt:
@@ -125,6 +126,12 @@ def _tidy(path: Path) -> None:
             _discard(left)
         elif left.name.startswith(f".{path.name}{OLD}"):
             left.rename(path)
+
+
+def _sweep(partial: Path) -> None:
+    """Remove what zarr was writing on a worker that died."""
+    for left in partial.rglob("*.partial"):
+        left.unlink(missing_ok=True)
 
 
 def _publish(partial: Path, path: Path, old: Path, overwrite: bool) -> None:
