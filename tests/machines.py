@@ -1,40 +1,26 @@
-"""A scheduler and workers as processes of their own, over TCP on loopback, that tests kill; and a job for them."""
+"""A scheduler and workers as processes of their own, over TCP on loopback, that tests kill; and a job for them.
 
+Processes are forked by a server that has imported what they need: to start dozens of them takes seconds, not minutes.
+"""
+
+import multiprocessing
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
+import dask
 import numpy as np
 import zarr
 
 from ask_dask import store
 
-PATIENT = """
-import time
-from ask_dask import moments
-of_shard = moments.__dict__.setdefault("undisturbed", moments._of_shard)  # workers run this more than once
-def patient(X, rows, shared, n_folds, first_row):
-    with open({log!r}, "a") as file:
-        file.write(f"{{first_row}}\\n")
-    time.sleep({pause})
-    return of_shard(X, rows, shared, n_folds, first_row)
-moments._of_shard = patient
-"""
-"""What workers run first: shards take a while, and each that is begun is noted."""
-
-CLIENT = """
-from ask_dask import blocks, cli
-from ask_dask.compute import waiting
-from ask_dask.store import checkpoint
-blocks._default_rows = lambda X: 100
-{change}
-cli.main()
-"""
-"""The command, on shards of 100 rows."""
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(
+    ["machines", "ask_dask.cli", "distributed.cli.dask_worker", "distributed.cli.dask_scheduler"]
+)
 
 EAGER = "checkpoint.SECONDS, checkpoint.SHARE = 0, float('inf')"
 """A checkpoint after each shard."""
@@ -42,63 +28,132 @@ EAGER = "checkpoint.SECONDS, checkpoint.SHARE = 0, float('inf')"
 SMALL = ("--landmarks", "20", "--folds", "2", "--gamma", "1", "--bandwidth", "2")
 
 
+class Process:
+    """A process whose output goes to files, in a group of its own."""
+
+    def __init__(self, folder, target, *arguments):
+        self.files = [Path(folder) / f".{name}-{time.monotonic_ns()}" for name in ("out", "err")]
+        self.process = FORKED.Process(target=_begin, args=(str(folder), self.files, target, arguments))
+        self.process.start()
+        self.pid = self.process.pid
+
+    def poll(self):
+        return self.process.exitcode
+
+    def send(self, number):
+        os.kill(self.pid, number)
+
+    def kill(self):
+        if self.poll() is None:
+            os.killpg(self.pid, signal.SIGKILL)
+        self.process.join()
+        for file in self.files:
+            file.unlink(missing_ok=True)
+
+    def ended(self, seconds=120):
+        """Exit code, stdout, stderr."""
+        self.process.join(seconds)
+        assert self.poll() is not None, self.files[1].read_text()
+        out, err = (file.read_text() for file in self.files)
+        self.kill()
+        return self.poll(), out, err
+
+
+def _begin(folder, files, target, arguments):
+    os.setsid()
+    os.chdir(folder)
+    for number, file in enumerate(files, 1):
+        os.dup2(os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND), number)
+    target(*arguments)
+
+
+def _dask(*arguments):
+    """`dask scheduler ...` or `dask worker ...`; a task may outlive ten workers, as our own clusters allow it."""
+    from dask.__main__ import main
+
+    dask.config.set({"distributed.scheduler.allowed-failures": 10})
+    sys.argv = ["dask", *map(str, arguments)]
+    main()
+
+
+def _worker(log, pause, *arguments):
+    """A worker whose shards take a while, and each that is begun is noted."""
+    _slow_shards(pause, log)
+    _dask("worker", *arguments)
+
+
+def _slow_shards(pause, log=None):
+    from ask_dask import moments
+
+    of_shard = moments._of_shard
+
+    def patient(X, rows, shared, n_folds, first_row):
+        if log:
+            with open(log, "a") as file:
+                file.write(f"{first_row}\n")
+        time.sleep(pause)
+        return of_shard(X, rows, shared, n_folds, first_row)
+
+    moments._of_shard = patient  # tasks name it
+
+
+def _command(change, pause, *arguments):
+    """The command, on shards of 100 rows."""
+    from ask_dask import blocks, cli
+    from ask_dask.compute import waiting
+    from ask_dask.store import checkpoint
+
+    blocks._default_rows = lambda X: 100
+    exec(change, {"waiting": waiting, "checkpoint": checkpoint})
+    if pause:
+        _slow_shards(pause)
+    cli.main([str(argument) for argument in arguments])
+
+
 class Machines:
     """A scheduler and its workers, whose processes can be killed and replaced."""
 
     def __init__(self, folder, workers=2, pause=0.1, options=("--no-nanny", "--memory-limit", "0")):
-        self.folder, self.options, self.log = Path(folder), options, Path(folder) / "shards.log"
-        self.file, self.preload = self.folder / "scheduler.json", self.folder / "patient.py"
-        self.preload.write_text(PATIENT.format(log=str(self.log), pause=pause))
+        self.folder, self.options, self.pause = Path(folder), options, pause
+        self.log, self.file = self.folder / "shards.log", self.folder / "scheduler.json"
         self.log.touch()
-        self.workers = []
         self.start(workers)
 
     def start(self, workers):
         self.file.unlink(missing_ok=True)
-        self.scheduler = self._run(
-            "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", self.file
-        )
-        wait_until(self.file.exists)
+        self.scheduler = Process(
+            self.folder, _dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--dashboard-address",
+            "127.0.0.1:0", "--scheduler-file", self.file,
+        )  # fmt: skip
+        wait_until(self.file.exists, process=self.scheduler)
         self.workers = [self.worker() for _ in range(workers)]
 
     def worker(self):
-        return self._run("worker", "--scheduler-file", self.file, "--nthreads", "1", "--no-dashboard", "--preload",
-                         self.preload, "--local-directory", self.folder, *self.options)  # fmt: skip
-
-    def _run(self, *arguments):
-        with open(self.folder / "machines.log", "a") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "dask", *map(str, arguments)], stdout=log, stderr=log, cwd=self.folder,
-                env=os.environ | {"OMP_NUM_THREADS": "1", "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "10"},
-                start_new_session=True,  # with a nanny the worker is its child
-            )  # fmt: skip
+        return Process(
+            self.folder, _worker, self.log, self.pause, "--scheduler-file", self.file, "--nthreads", "1",
+            "--no-dashboard", "--local-directory", self.folder, *self.options,
+        )  # fmt: skip
 
     def kill(self, number):
         """SIGKILL for a worker; another takes its place."""
-        kill(self.workers[number])
+        self.workers[number].kill()
         self.workers[number] = self.worker()
 
     @property
     def begun(self):
-        """Shards that were begun, one after another."""
+        """Shards that were begun, one after another, by their first row."""
         return [int(line) for line in self.log.read_text().split()]
 
     def close(self):
         for process in (*self.workers, self.scheduler):
-            kill(process)
-
-
-def kill(process):
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+            process.kill()
 
 
 def wait_until(true, seconds=60, process=None):
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "waited in vain"
-        assert process is None or process.poll() is None, process.communicate()
+        assert process is None or process.poll() is None, process.ended()
         time.sleep(0.01)
 
 
@@ -116,19 +171,9 @@ def dataset(path, shards, seed=0):
         store.describe(group, fingerprint=store.fingerprint(X, y), n_rows=len(X))
 
 
-def job(folder, *arguments, change=""):
-    """The command in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-c", CLIENT.format(change=change), *map(str, arguments)], cwd=folder, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-
-
-def ended(process, seconds=120):
-    """Exit code, stdout, stderr."""
-    out, err = process.communicate(timeout=seconds)
-    return process.returncode, out, err
+def job(folder, *arguments, change="", pause=0.0):
+    """The command in a process of its own; of a change of `checkpoint` or `waiting` first, and slow shards."""
+    return Process(folder, _command, change, pause, *arguments)
 
 
 def checkpointed(path):

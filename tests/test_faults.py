@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from machines import EAGER, SMALL, Machines, checkpointed, dataset, ended, job, kill, one_line, same_model, wait_until
+from machines import EAGER, SMALL, Machines, checkpointed, dataset, job, one_line, same_model, wait_until
 
 from ask_dask import cluster
 
@@ -25,7 +25,7 @@ def fit(folder, *more, to="m.zarr", change="", data="d.zarr"):
 
 def straight(folder, *more):
     """The same on threads, undisturbed."""
-    assert ended(fit(folder, *more, to="straight.zarr"))[0] == 0
+    assert fit(folder, *more, to="straight.zarr").ended()[0] == 0
     return "straight.zarr"
 
 
@@ -43,7 +43,7 @@ def test_whatever_dies_the_job_goes_on(place, ask):
             machines.kill(number)
         before = len(machines.begun)
         wait_until(lambda: len(machines.begun) > before + 4, process=first)
-        kill(first)
+        first.kill()
         kept = checkpointed(".m.zarr.checkpoint")
         assert 0 < kept < shards
         code, out, _ = ask("status", "m.zarr", "--json")
@@ -53,21 +53,21 @@ def test_whatever_dies_the_job_goes_on(place, ask):
         before = len(machines.begun)
         second = fit(place, *on, change=EAGER)
         wait_until(lambda: checkpointed(".m.zarr.checkpoint") > kept + 2, process=second)
-        second.send_signal(signal.SIGTERM)
-        assert ended(second)[0] == 2
+        second.send(signal.SIGTERM)
+        assert second.ended()[0] == 2
         assert min(machines.begun[before:]) == 100 * kept  # not from the start
         kept = checkpointed(".m.zarr.checkpoint")
 
         third = fit(place, *on, change=EAGER)
         wait_until(lambda: checkpointed(".m.zarr.checkpoint") > kept + 2, process=third)
-        kill(machines.scheduler)
-        code, out, err = ended(third)
+        machines.scheduler.kill()
+        code, out, err = third.ended()
         assert (code, out) == (2, "") and one_line(err, GONE)
         kept = checkpointed(".m.zarr.checkpoint")
         machines.close()
         machines.start(2)
         before = len(machines.begun)
-        code, _, err = ended(fit(place, *on))
+        code, _, err = fit(place, *on).ended()
         assert (code, err) == (0, "") and sorted(set(machines.begun[before:])) == list(range(100 * kept, 4000, 100))
         assert same_model("m.zarr", expected)
     finally:
@@ -79,8 +79,8 @@ def test_workers_without_memory_are_no_deadlock(place):
     dataset("d.zarr", 4)
     machines = Machines(place, workers=1, options=("--no-nanny", "--memory-limit", "50MiB"))
     try:
-        code, out, err = ended(fit(place, "--cluster", "scheduler.json",
-                                   change="waiting.LOOK, waiting.PATIENCE = 0.5, 2"))  # fmt: skip
+        code, out, err = fit(place, "--cluster", "scheduler.json",
+                                   change="waiting.LOOK, waiting.PATIENCE = 0.5, 2").ended()  # fmt: skip
     finally:
         machines.close()
     said = r"All 1 workers have been at their memory limit for 2 s and do nothing: give them more memory \(dask .*"
@@ -112,7 +112,7 @@ def test_workers_killed_at_random_moments(place, capsys):
                 if running.poll() is None and killed < 20:
                     machines.kill(rng.integers(3))
                     killed += 1
-            code, _, err = ended(running)
+            code, _, err = running.ended()
             assert (code, err) == (0, "")
             assert same_model(f"m{jobs - 1}.zarr", expected)
     finally:
@@ -135,7 +135,7 @@ def test_all_workers_killed_and_replaced(place, exact):
             time.sleep(4 if exact else 3)
             for number in range(2):
                 machines.kill(number)
-        code, _, err = ended(running)
+        code, _, err = running.ended()
         assert code == 0, err
     finally:
         machines.close()
@@ -156,13 +156,13 @@ def test_the_job_itself_killed_at_random_moments(place, capsys):
             else:
                 wait_until(lambda before=before: len(machines.begun) > before, process=running)
                 time.sleep(rng.uniform(0, 4))
-            kill(running)
+            running.kill()
             time.sleep(0.5)  # what the workers do is given up
             begun = machines.begun[before:]
             lost.append(sum(first >= 100 * checkpointed(".m.zarr.checkpoint") for first in begun))
         kept = checkpointed(".m.zarr.checkpoint")
         started = time.monotonic()
-        code, _, err = ended(fit(place, "--cluster", "scheduler.json"))
+        code, _, err = fit(place, "--cluster", "scheduler.json").ended()
         assert (code, err) == (0, "") and same_model("m.zarr", expected)
     finally:
         machines.close()

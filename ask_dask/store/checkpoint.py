@@ -1,7 +1,6 @@
 """What interrupted work goes on from: a store, written now and then, and used only for the same problem."""
 
 import logging
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +14,7 @@ from ask_dask.store.arrays import array, create_array, read
 from ask_dask.store.attributes import about, describe
 from ask_dask.store.opening import open_store
 from ask_dask.store.paths import local
-from ask_dask.store.publish import create
+from ask_dask.store.publish import create, erase
 
 log = logging.getLogger("ask_dask")
 
@@ -106,4 +105,4 @@ class Checkpoint:
     def remove(self) -> None:
         """Once the result is kept."""
         log.debug("checkpoint: %d writes in %.2f s", self.writes, self.spent)
-        shutil.rmtree(self.path, ignore_errors=True)
+        erase(self.path)

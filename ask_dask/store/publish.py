@@ -6,7 +6,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -132,6 +132,13 @@ def _sweep(partial: Path) -> None:
     """Remove what zarr was writing on a worker that died."""
     for left in partial.rglob("*.partial"):
         left.unlink(missing_ok=True)
+
+
+def erase(path: Path) -> None:
+    """Remove a store, and what jobs that were killed left of it; that of another job stays."""
+    with suppress(StoreError, OSError), _alone(path):
+        _tidy(path)
+        _discard(path)
 
 
 def _publish(partial: Path, path: Path, old: Path, overwrite: bool) -> None:
