@@ -41,7 +41,8 @@ class Process:
         return self.process.exitcode
 
     def send(self, number):
-        os.kill(self.pid, number)
+        if self.poll() is None:
+            os.kill(self.pid, number)
 
     def kill(self):
         if self.poll() is None:

@@ -12,7 +12,7 @@ import pytest
 from commands import hidden, refused
 
 from ask_dask import load, steps, store
-from ask_dask.errors import CheckpointError
+from ask_dask.errors import CheckpointError, StoreError
 from ask_dask.ingest.synthetic import make_criteo
 from ask_dask.store import Checkpoint
 
@@ -81,31 +81,37 @@ def run(*arguments):
 STORES = [*(name for name in MAKING if name.endswith(".zarr")), "kept.checkpoint"]
 
 
+def flipped(content):
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
 @pytest.mark.parametrize("name", STORES)
-def test_damage_of_any_chunk_or_metadata_of_any_store_is_named(here, name):
+def test_damage_of_any_chunk_or_metadata_of_any_store_is_named(here, tmp_path, name):
     """A flipped byte, a chunk that is gone, metadata cut short: by file or by array and rows."""
-    files = [file for file in sorted(Path(name).rglob("*")) if file.is_file()]
-    assert steps.verify(Path(name))["problems"] == []
-    for file in files:
-        content, place = file.read_bytes(), file.relative_to(name)
-        array = str(place.parent) if place.name == "zarr.json" else str(place).partition("/c")[0]
-        try:
-            if place.name != "zarr.json":
-                file.write_bytes(content[: len(content) // 2] + bytes([content[len(content) // 2] ^ 1])
-                                 + content[len(content) // 2 + 1 :])  # fmt: skip
-                (problem,) = steps.verify(Path(name))["problems"]
-                assert problem.startswith(f"{name}/{array} is damaged between rows "), problem
-                file.unlink()
-                (problem,) = steps.verify(Path(name))["problems"]
-                assert problem.startswith(f"{name} is damaged, {place} is missing"), problem
-            else:
-                file.write_bytes(content[:-20])
-                (problem,) = steps.verify(Path(name))["problems"]
-                whole = f"{name} is not a store that ask-dask wrote"
-                assert problem.startswith(whole if array == "." else f"{name} is damaged, {place} has"), problem
-        finally:
-            file.write_bytes(content)
-    assert steps.verify(Path(name))["problems"] == []
+    place = shutil.copytree(name, tmp_path / name)
+    files = {file.relative_to(place): file.read_bytes() for file in place.rglob("*") if file.is_file()}
+    chunks = [file for file in files if file.name != "zarr.json"]
+    assert chunks and steps.verify(place)["problems"] == []
+    for file in chunks:
+        (place / file).write_bytes(flipped(files[file]))
+    told = steps.verify(place)["problems"]
+    arrays = ["/".join(file.parts[: file.parts.index("c")]) for file in chunks]
+    assert sorted(problem.partition(" is damaged between rows ")[0] for problem in told) == sorted(
+        f"{place}/{array}" for array in arrays
+    )
+    for file, content in files.items():
+        (place / file).unlink()
+        missing = "There is no store|is not a store" if str(file) == "zarr.json" else f"damaged, {file} is missing"
+        with pytest.raises(StoreError, match=missing):
+            store.open_store(place)
+        (place / file).write_bytes(content[:-20] if file.name == "zarr.json" else content)
+        if file.name == "zarr.json":
+            short = "is not a store" if str(file) == "zarr.json" else f"damaged, {file} has"
+            with pytest.raises(StoreError, match=short):
+                store.open_store(place)
+        (place / file).write_bytes(content)
+    assert store.open_store(place)
 
 
 def test_the_damaged_chunk_of_many_is_named(tmp_path):

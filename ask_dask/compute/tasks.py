@@ -113,9 +113,15 @@ def _sum_distributed(
         for _ in groups[place]:
             advance()
 
-    futures = [client.compute(part, optimize_graph=False, priority=-place) for place, part in enumerate(sums)]
-    each_done(client, futures, take)
+    def submit(place: int) -> Any:
+        return client.compute(sums[place], optimize_graph=False, priority=-place)
+
+    each_done(client, submit, len(sums), take, lambda: AHEAD * workers())
     return total
+
+
+AHEAD = 4
+"""Parts of a sum for each worker that may wait, run or have come too early."""
 
 
 def _added(first: Any, *rest: Any) -> Any:
@@ -194,5 +200,6 @@ def _run_distributed(client: Any, tasks: Sequence[Delayed], advance: Callable[[]
         found[place] = value
         advance()
 
-    each_done(client, client.compute(list(tasks), optimize_graph=False), done)
+    futures = dict(enumerate(client.compute(list(tasks), optimize_graph=False)))
+    each_done(client, futures.pop, len(tasks), done)
     return found

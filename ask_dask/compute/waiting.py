@@ -31,17 +31,30 @@ class ValuesLost(AskDaskError):
     """Every worker died that held a value which tasks take."""
 
 
-def each_done(client: Any, futures: list[Any], done: Callable[[int, Any], None]) -> None:
-    """`done` is told the place and the value of each future as it ends; the cluster then forgets it."""
-    places = {future.key: place for place, future in enumerate(futures)}
-    held = dict(enumerate(futures))
+def each_done(
+    client: Any,
+    submit: Callable[[int], Any],
+    number: int,
+    done: Callable[[int, Any], None],
+    ahead: Callable[[], int] | None = None,
+) -> None:
+    """`done` is told the place and the value of each future as it ends; the cluster then forgets it.
+
+    Parameters
+    ----------
+    submit : callable
+        Place, of 0 .. number - 1 -> future.
+    ahead : callable, optional
+        No place is submitted that is so many beyond the first that has not ended: what comes early and has to wait is
+        bounded, and the first results are told before the last places are submitted. Asked each time: workers come.
+    """
+    futures = _Futures(submit, number, ahead or (lambda: number))
     try:
-        for future in _as_they_end(client, futures):
-            done(places[future.key], future.result())
-            del held[places[future.key]]
+        for place, future in _as_they_end(client, futures):
+            done(place, future.result())
             future.release()
     except BaseException as error:
-        for future in held.values():
+        for _, future in futures.waiting.values():
             future.release()
         with suppress(Exception):  # the scheduler may be what was lost
             if client.status == "running":
@@ -52,16 +65,36 @@ def each_done(client: Any, futures: list[Any], done: Callable[[int, Any], None])
         raise said from error
 
 
-def _as_they_end(client: Any, futures: list[Any]) -> Iterator[Any]:
+class _Futures:
+    """Those that were submitted and have not ended."""
+
+    def __init__(self, submit: Callable[[int], Any], number: int, ahead: Callable[[], int]) -> None:
+        self.submit, self.number, self.ahead, self.next = submit, number, ahead, 0
+        self.waiting: dict[str, tuple[int, Any]] = {}
+
+    def more(self) -> list[Any]:
+        """Submit what may be."""
+        if self.next == self.number:
+            return []
+        first = min((place for place, _ in self.waiting.values()), default=self.next)
+        places = range(self.next, min(self.number, first + self.ahead()))
+        new = {future.key: (place, future) for place in places for future in [self.submit(place)]}
+        self.waiting |= new
+        self.next += len(new)
+        return [future for _, future in new.values()]
+
+
+def _as_they_end(client: Any, futures: _Futures) -> Iterator[tuple[int, Any]]:
     from distributed import as_completed
 
-    left, watch = {future.key: future for future in futures}, _Watch(client)
-    futures.clear()  # or they would be held here
-    while left:
+    watch = _Watch(client)
+    while futures.more() or futures.waiting:
+        ended = as_completed([future for _, future in futures.waiting.values()], raise_errors=False, timeout=LOOK)
         try:
-            for future in as_completed(list(left.values()), raise_errors=False, timeout=LOOK):
-                del left[future.key]
-                yield future
+            for future in ended:
+                yield futures.waiting[future.key][0], future
+                del futures.waiting[future.key]
+                ended.update(futures.more())
         except TimeoutError:
             watch.look()
 
