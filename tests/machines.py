@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import dask
@@ -45,8 +46,9 @@ class Process:
             os.kill(self.pid, number)
 
     def kill(self):
-        if self.poll() is None:
-            os.killpg(self.pid, signal.SIGKILL)
+        for send in (os.killpg, os.kill) if self.poll() is None else ():
+            with suppress(ProcessLookupError):  # it has no group yet, or is gone by now
+                send(self.pid, signal.SIGKILL)
         self.process.join()
         for file in self.files:
             file.unlink(missing_ok=True)

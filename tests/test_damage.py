@@ -166,17 +166,24 @@ def taken(path):
 def test_a_disk_that_is_full_in_the_middle(here, disk, ask, name):
     """What was there is intact, nothing else is left, and the same command works when there is room."""
     command = (*MAKING[name], "--to")
-    old = disk("100m") / name
-    run(*command, old)
-    before = {file: file.read_bytes() for file in old.parent.rglob("*") if file.is_file()}
-    room = taken(old)
-    disk(room + max(room // 2, 3 * 4096))
-    assert refused(ask(*command, old, "--overwrite", "--quiet"), "No space left on device")
-    if name != "made":  # files of text are replaced one by one
-        assert {file: file.read_bytes() for file in old.parent.rglob("*") if file.is_file()} == before
+    room = taken(here / name)
+    if name == "made":  # files of text make way for those that replace them, one by one
+        old, more, before = disk(room // 2) / name, [], {}
+    else:
+        old, more = disk("100m") / name, ["--overwrite"]
+        run(*command, old)
+        before = contents(old)
+        disk(taken(old) + max(room // 2, 3 * 4096))
+    assert refused(ask(*command, old, *more, "--quiet"), "No space left on device")
+    assert name == "made" or contents(old) == before
     disk("100m")
-    run(*command, old, *([] if name == "made" else ["--overwrite"]))
+    run(*command, old, *more)
     assert not hidden(old.parent)
+
+
+def contents(path):
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return {file: file.read_bytes() for file in files}
 
 
 def test_a_checkpoint_that_finds_no_room(here, disk, monkeypatch):
