@@ -53,7 +53,7 @@ class Process:
         for file in self.files:
             file.unlink(missing_ok=True)
 
-    def ended(self, seconds=120):
+    def ended(self, seconds=180):
         """Exit code, stdout, stderr."""
         self.process.join(seconds)
         assert self.poll() is not None, self.files[1].read_text()
@@ -152,7 +152,7 @@ class Machines:
             process.kill()
 
 
-def wait_until(true, seconds=60, process=None):
+def wait_until(true, seconds=180, process=None):
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "waited in vain"

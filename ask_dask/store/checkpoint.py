@@ -14,7 +14,7 @@ from ask_dask.store.arrays import array, create_array, read
 from ask_dask.store.attributes import about, describe
 from ask_dask.store.opening import open_store
 from ask_dask.store.paths import local
-from ask_dask.store.publish import create, erase
+from ask_dask.store.publish import create, erase, settle
 
 log = logging.getLogger("ask_dask")
 
@@ -53,6 +53,7 @@ class Checkpoint:
         CheckpointError
             What is there is of another problem, damaged, or no checkpoint.
         """
+        settle(self.path)
         if not self.path.exists():
             return None
         try:

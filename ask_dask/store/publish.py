@@ -134,9 +134,15 @@ def _sweep(partial: Path) -> None:
         left.unlink(missing_ok=True)
 
 
+def settle(path: Path) -> None:
+    """Put in order what a job that was killed left, such as a store that it was about to replace."""
+    with suppress(OSError), _alone(path):
+        _tidy(path)
+
+
 def erase(path: Path) -> None:
     """Remove a store, and what jobs that were killed left of it; that of another job stays."""
-    with suppress(StoreError, OSError), _alone(path):
+    with suppress(OSError), _alone(path):
         _tidy(path)
         _discard(path)
 
