@@ -19,3 +19,11 @@ class BudgetError(AskDaskError, MemoryError):
 
 class ResonanceWarning(UserWarning):
     """gamma * sigma is close to 1 for a singular value sigma, where the AsK-LS system is singular."""
+
+
+class CheckpointError(StoreError):
+    """A checkpoint is of another fit, or damaged, so that nothing goes on from it."""
+
+
+class Stopped(AskDaskError):
+    """The job was cut off by what is outside it; the same command goes on, so the command line exits with 2."""

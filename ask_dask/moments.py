@@ -5,6 +5,7 @@ the first p landmarks are sub-matrices, and the training moments of a fold are t
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -145,23 +146,20 @@ def gather(
     shards = blocks.shards(X, height or None)  # as they were cut, which may depend on the number of workers
 
     latest: dict[str, np.ndarray] = {}
+    far: dict[str, Any] = {"step": "moments", "total": len(shards), "unit": "shards"}
 
     def added(number: int, total: Moments) -> None:
         if checkpoint:
             latest.update({"done": np.array([number, shards[0].stop])} | total.arrays())
-            checkpoint.offer(lambda: latest)
+            checkpoint.offer(lambda: latest, done=number, **far)
 
     shared = dask.delayed((kernel, typical), traverse=False, pure=False)
     task = dask.delayed(_of_shard, pure=False, traverse=False)
     parts = [task(s.block, rows[s.start : s.stop], shared, n_folds, s.start) for s in shards]
-    try:
-        found = compute.run_sum(parts, "moments", so_far=so_far, done=done, added=added)
-    except KeyboardInterrupt:
-        if checkpoint and latest:
-            checkpoint.offer(lambda: latest, last=True)
-        raise
-    if checkpoint and latest and checkpoint.path.exists():  # a long pass: what comes after it may be interrupted too
-        checkpoint.offer(lambda: latest, last=True)
+    with checkpoint.kept() if checkpoint else nullcontext():
+        found = compute.run_sum(parts, "moments", so_far=so_far, done=done, added=added, rows=X.shape[0])
+    if checkpoint and checkpoint.path.exists():  # a long pass: what comes after it may be interrupted too
+        checkpoint.write()
     return found
 
 

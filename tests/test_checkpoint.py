@@ -4,7 +4,9 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import dask
 import numpy as np
@@ -93,6 +95,40 @@ def test_what_was_added_is_kept_when_it_is_told_to_stop(tmp_path, eager, counted
     with pytest.raises(KeyboardInterrupt), dask.config.set(scheduler="synchronous"):
         model(path).fit(stored(tmp_path / "x"), y)
     assert store.open_store(path, "checkpoint")["done"][:].tolist() == [3, 100]
+
+
+def test_a_job_killed_while_it_replaces_a_checkpoint_has_the_one_before(tmp_path):
+    kept = store.Checkpoint(tmp_path / "c", "p")
+    kept.offer(lambda: {"done": np.array([3])}, last=True)
+    (tmp_path / "c").rename(tmp_path / ".c.old-1")
+    (tmp_path / ".c.partial-2").mkdir()
+    assert store.Checkpoint(tmp_path / "c", "p").load()["done"].tolist() == [3]
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+    kept.remove()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("bytes_", [0, 80 << 20])
+def test_checkpoints_take_2_percent_of_the_time(tmp_path, monkeypatch, bytes_):
+    """The first one as if it were written at half a gigabyte a second, each later one as long as the last took."""
+    clock = [0.0]
+    monkeypatch.setattr(checkpoint, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+
+    @contextmanager
+    def slow(*_, **__):
+        clock[0] += 0.5
+        yield zarr.group()
+
+    monkeypatch.setattr(checkpoint, "create", slow)
+    kept, written = store.Checkpoint(tmp_path / "c", "p"), []
+    array = np.broadcast_to(0.0, bytes_ // 8)
+    while clock[0] < 100:
+        clock[0], before = clock[0] + 0.1, kept.writes
+        kept.offer(lambda: {"sums": array[:1] if kept._due else array})
+        written += [round(clock[0])] * (kept.writes > before)
+    first = 1 if bytes_ == 0 else 8
+    assert written[0] == pytest.approx(first, abs=1.1) and len(written) == 4
+    assert np.diff(written) == pytest.approx(25, abs=1)
 
 
 def test_a_store_is_known_by_its_content_wherever_it_is(tmp_path):

@@ -1,5 +1,7 @@
 """The commands, and the entry point that turns errors into exit codes."""
 
+import logging
+import os
 import signal
 import sys
 import warnings
@@ -14,14 +16,22 @@ from ask_dask import demo as demonstration
 from ask_dask import steps
 from ask_dask.cli.cluster import cluster
 from ask_dask.cli.ingest import ingest
+from ask_dask.cli.log import LOG, to_stderr
 from ask_dask.cli.make import make
 from ask_dask.cli.run import AS_USUAL, Run, run_step
-from ask_dask.cli.words import in_lines, in_words, verified
-from ask_dask.errors import AskDaskError, ResonanceWarning
+from ask_dask.cli.words import in_lines, in_words, standing, verified
+from ask_dask.errors import AskDaskError, ResonanceWarning, Stopped
+
+DONE, WRONG, STOPPED, INTERRUPTED = 0, 1, 2, 130
+EXIT_CODES = """\
+Exit codes: 0 done; 1 something you can put right, said in one line on stderr (verify: damage was found); 2 stopped from
+outside and continued by the same command (SIGTERM of a time limit or a pre-emption, a scheduler that is gone); 130
+interrupted by Ctrl-C, likewise. A job that was killed (137) goes on in the same way."""
 
 app = App(
     name="ask-dask",
     help="Learning with asymmetric kernels, out of core: raw files to models, predictions and a report.",
+    help_epilogue=EXIT_CODES,
     version_flags=["--version"],
     suppress_keyboard_interrupt=False,
 )
@@ -85,7 +95,19 @@ def verify(store: Path, /, *, run: Run = AS_USUAL) -> None:
         found = steps.verify(store)
     run.show(found, verified)
     if found["problems"]:
-        sys.exit(1)
+        sys.exit(WRONG)
+
+
+@app.command
+def status(store: Path, /, *, run: Run = AS_USUAL) -> None:
+    """Say how far the job is that writes a store, or was when it stopped, and what going on would cost.
+
+    Parameters
+    ----------
+    store
+        The place that the job was given with --to.
+    """
+    run.show(steps.status(store), standing)
 
 
 @app.command(name="run")
@@ -127,13 +149,14 @@ def demo(
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
     if issubclass(category, ResonanceWarning | ConvergenceWarning):
-        print(f"Warning: {message}", file=sys.stderr)
+        LOG.warning("Warning: %s", message)
 
 
 def main(arguments: list[str] | None = None) -> None:
     """The entry point: runs a command and exits."""
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     signal.signal(signal.SIGTERM, _terminate)
+    to_stderr(os.environ.get("ASK_DASK_LOG") == "json", logging.WARNING)
     try:
         app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
@@ -143,17 +166,15 @@ def main(arguments: list[str] | None = None) -> None:
     except ValidationError as error:
         _stop(f"{steps.complaint(error, '--')}.")
     except AskDaskError as error:
-        _stop(str(error))
+        _stop(str(error), STOPPED if isinstance(error, Stopped) else WRONG)
+    except MemoryError as error:
+        _stop(f"Memory ran out ({error or 'no more to be had'}): give a budget with --memory, or fewer --workers.")
     except OSError as error:
         _stop(f"{error.filename or 'A file'}: {error.strerror or error}.")
     except KeyboardInterrupt as stopped:
-        print("ask-dask: stopped; complete stores and checkpoints are kept: the same command goes on.", file=sys.stderr)
-        sys.exit(STOPPED if isinstance(stopped, Terminated) else 130)
-    sys.exit(0)
-
-
-STOPPED = 2
-"""Exit code of a job that was told to end, by a time limit or a pre-emption, and that the same command continues."""
+        _stop("stopped; complete stores and checkpoints are kept: the same command goes on.",
+              STOPPED if isinstance(stopped, Terminated) else INTERRUPTED)  # fmt: skip
+    sys.exit(DONE)
 
 
 class Terminated(KeyboardInterrupt):
@@ -164,6 +185,6 @@ def _terminate(number: int, frame: Any) -> None:
     raise Terminated
 
 
-def _stop(message: str) -> None:
-    print(f"ask-dask: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(1)
+def _stop(message: str, code: int = WRONG) -> None:
+    LOG.error("%s", " ".join(message.split()), extra={"facts": {"exit_code": code}})
+    sys.exit(code)

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from ask_dask import steps
+from ask_dask.cli.log import LOG, to_stderr
 from ask_dask.cli.words import in_words
 from ask_dask.cluster import running_on
 from ask_dask.compute import progress_shown
@@ -35,20 +36,26 @@ class Run:
     ] = None
     json: Annotated[bool, Parameter(negative="", help="Print the result as JSON.")] = False
     verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], negative="", help="Say more on stderr.")] = False
+    log: Annotated[
+        Literal["text", "json"],
+        Parameter(env_var="ASK_DASK_LOG", help="How stderr is written; json: an object a line, for machines."),
+    ] = "text"
     quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative="", help="No progress.")] = False
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Logging, progress and a place to compute."""
-        log = logging.getLogger("ask_dask")  # not the root: dask's own loggers then stay silent
-        log.handlers = [logging.StreamHandler(sys.stderr)]
-        log.setLevel(logging.DEBUG if self.verbose else logging.WARNING)
-        with progress_shown(not self.quiet), running_on(self.cluster, self.workers, self.host, self.tls):
+        usual = logging.INFO if self.log == "json" and not self.quiet else logging.WARNING
+        to_stderr(self.log == "json", logging.DEBUG if self.verbose else usual)
+        place = running_on(self.cluster, self.workers, self.host, self.tls)
+        with progress_shown(not self.quiet, self.log == "json"), place:
             yield
 
     def say(self, line: str) -> None:
         """A line of progress."""
-        if not self.quiet:
+        if self.log == "json":
+            LOG.info(line)
+        elif not self.quiet:
             print(line, file=sys.stderr, flush=True)
 
     def show(self, result: Any, words: Callable[[Any], str]) -> None:

@@ -91,8 +91,34 @@ def in_lines(found: dict[str, Any], indent: str = "") -> Iterator[str]:
 def verified(found: dict[str, Any]) -> str:
     """What `steps.verify` found."""
     if found["problems"]:
-        return "\n".join([*found["problems"], f"{found['path']}: {len(found['problems'])} problems"])
+        count = len(found["problems"])
+        return "\n".join([*found["problems"], f"{found['path']}: {count} problem{'s' * (count > 1)}"])
     return f"{found['path']}: {found['arrays']} arrays, {size(found['bytes'])}, all as they were written"
+
+
+def standing(found: dict[str, Any]) -> str:
+    """What `steps.status` found."""
+    there = f"a {found['schema']} store of {found['made']} is there" if "made" in found else "no store is there"
+    state = {
+        "complete": "complete", "running": "a job is writing it",
+        "stopped": f"stopped, and the same command {'goes on' if found['goes_on'] else 'starts again'}",
+    }  # fmt: skip
+    lines = [f"{found['path']}: {state[found['state']]}; {there}"]
+    if (parts := found.get("written")) and parts["parts_planned"]:
+        lines.append(f"written so far: {size(parts['bytes'])}, {parts['parts']:,} of {parts['parts_planned']:,} chunks")
+    if kept := found.get("checkpoint"):
+        lines.append(f"checkpoint: {_kept(kept)}")
+    return "\n".join(lines)
+
+
+def _kept(kept: dict[str, Any]) -> str:
+    if "damaged" in kept:
+        return kept["damaged"]
+    of = f" of {kept['total']:,}" if "total" in kept else ""
+    left = f", about {kept['seconds_left']:.0f} s for the rest" if "seconds_left" in kept else ""
+    residual = f", residual {kept['residual']:.1e}" if "residual" in kept else ""
+    far = f"{kept['step']}, {kept['done']:,}{of} {kept['unit']}{residual}"
+    return f"{far} in {kept['seconds']:.0f} s, written {kept['written']}{left}"
 
 
 def _listed(value: Any) -> Any:

@@ -11,12 +11,16 @@ import dask
 from dask.system import CPU_COUNT
 
 from ask_dask.cluster.security import LOOPBACK, own_security, security_for
+from ask_dask.compute import connected
 from ask_dask.errors import InputError
 
 log = logging.getLogger("ask_dask")
 
 TIMEOUT = "10s"
 """How long a scheduler may take to answer."""
+DEATHS = 10
+"""Workers that may die at one task, which then is what kills them; dask's own 3 is met by chance where workers are
+pre-empted. Of a scheduler that others start: DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES=10."""
 NO_DASHBOARD = {"dashboard": False, "dashboard_address": f"{LOOPBACK}:0"}
 """Of a scheduler: what it serves by HTTP even so (its health) stays on this machine."""
 
@@ -63,7 +67,8 @@ def running_on(
         with dask.config.set(scheduler="threads", num_workers=workers or CPU_COUNT):
             yield
         return
-    with STARTED[spec](workers, host, tls) if spec in STARTED else _connected(spec, tls) as client:
+    place = STARTED[spec](workers, host, tls) if spec in STARTED else _connected(spec, tls)
+    with dask.config.set({"distributed.scheduler.allowed-failures": DEATHS}), place as client, connected(client, spec):
         if not client.nthreads():
             log.warning("The scheduler at %s has no workers yet: waiting for the first.", spec)
             client.wait_for_workers(1)

@@ -42,6 +42,12 @@ def measured(steps: list[dict[str, Any]], name: str) -> Iterator[None]:
         )
 
 
+def resident() -> int:
+    """Bytes of resident memory of this process and its children."""
+    me = psutil.Process()
+    return _resident(me, me.children(recursive=True))
+
+
 def _resident(me: psutil.Process, children: Sequence[psutil.Process]) -> int:
     total = me.memory_info().rss
     for child in children:

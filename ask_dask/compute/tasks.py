@@ -1,9 +1,7 @@
 """Tasks on threads of this process, or on a cluster: results in order, sums in order."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -14,18 +12,21 @@ from dask.system import CPU_COUNT
 
 from ask_dask.compute.bars import progress
 from ask_dask.compute.blas import one_blas_thread
-from ask_dask.errors import AskDaskError
+from ask_dask.compute.waiting import ValuesLost, current_client, each_done
 
 
-def run(tasks: Sequence[Delayed], label: str | None, unit: str = "shards", local: bool = False) -> list[Any]:
+def run(
+    tasks: Sequence[Delayed], label: str | None, unit: str = "shards", local: bool = False, rows: int | None = None
+) -> list[Any]:
     """Compute the tasks together and return their results in order; progress is shown inside `progress_shown`.
 
     Without a label none is shown: for small work, and for steps of a loop that shows its own.
     `local` keeps them in threads of this process whatever the scheduler, for small work on large arguments.
+    `rows` are those of all tasks, for the log.
     """
     if not tasks:
         return []
-    with progress(label, len(tasks), unit) as advance:
+    with progress(label, len(tasks), unit, rows=rows) as advance:
         keys = {task.key for task in tasks}
 
         def told(key: Any, _: Any) -> None:
@@ -35,7 +36,7 @@ def run(tasks: Sequence[Delayed], label: str | None, unit: str = "shards", local
         if local:
             with dask.config.set(scheduler="threads"):
                 return _run_local(tasks, told)
-        client = _client()
+        client = current_client()
         return _run_distributed(client, tasks, advance) if client else _run_local(tasks, told)
 
 
@@ -46,6 +47,7 @@ def run_sum(
     so_far: Any = None,
     done: int = 0,
     added: Callable[[int, Any], None] = lambda number, total: None,
+    rows: int | None = None,
 ) -> Any:
     """The sum of the parts (anything with +) in their order, so that it does not depend on who was done first.
 
@@ -57,11 +59,13 @@ def run_sum(
         The sum of the first `done` parts, which are not computed again.
     added : callable
         Told the number of parts in the sum, and the sum, after each addition.
+    rows : int, optional
+        Of all parts, for the log.
     """
-    with progress(label, len(parts), unit, done) as advance:
+    with progress(label, len(parts), unit, done, rows) as advance:
         if done == len(parts):
             return so_far
-        client = _client()
+        client = current_client()
         if client:
             return _sum_distributed(client, parts, so_far, done, added, advance)
         return _sum_local(parts, so_far, done, added, advance)
@@ -111,9 +115,15 @@ def _sum_distributed(
         for _ in groups[place]:
             advance()
 
-    futures = [client.compute(part, optimize_graph=False, priority=-place) for place, part in enumerate(sums)]
-    _each_distributed(client, futures, take)
+    def submit(place: int) -> Any:
+        return client.compute(sums[place], optimize_graph=False, priority=-place)
+
+    each_done(client, submit, len(sums), take, lambda: AHEAD * workers())
     return total
+
+
+AHEAD = 4
+"""Parts of a sum for each worker that may wait, run or have come too early."""
 
 
 def _added(first: Any, *rest: Any) -> Any:
@@ -122,17 +132,41 @@ def _added(first: Any, *rest: Any) -> Any:
     return first
 
 
-def shared(value: Any) -> Delayed:
-    """One value that many tasks, of many runs, take as an argument: it goes to each worker of a cluster once."""
-    client = _client()
+class Shared:
+    """One value that many tasks, of many runs, take first: it goes to each worker of a cluster once.
+
+    Where every worker that had it died it goes there again.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value, self._there = value, _spread(value)
+
+    def run(self, function: Callable[..., Any], argument_lists: Sequence[tuple], label: str | None = None) -> list[Any]:
+        """`function(value, *arguments)` for each list of arguments, in order."""
+        task = dask.delayed(function, pure=False)
+        for _ in range(AGAIN):
+            try:
+                return run([task(self._there, *arguments) for arguments in argument_lists], label)
+            except ValuesLost:
+                self._there = _spread(self.value)
+        return run([task(self._there, *arguments) for arguments in argument_lists], label)
+
+
+AGAIN = 20
+"""How often a run starts again because all workers were lost."""
+
+
+def _spread(value: Any) -> Delayed:
+    client = current_client()
     if client is None:
         return dask.delayed(value, traverse=False, pure=False)
+    client.wait_for_workers(1)
     return dask.delayed(client.scatter(value, broadcast=True, hash=False), pure=False)
 
 
 def workers() -> int:
     """Tasks that run at the same time under the current scheduler."""
-    client = _client()
+    client = current_client()
     if client:
         return max(1, sum(client.nthreads().values()))
     return dask.config.get("num_workers", None) or CPU_COUNT
@@ -143,11 +177,6 @@ def machine_memory() -> int:
     from distributed.system import MEMORY_LIMIT
 
     return MEMORY_LIMIT
-
-
-def _client() -> Any:
-    owner = getattr(dask.base.get_scheduler(), "__self__", None)
-    return owner if hasattr(owner, "submit") and hasattr(owner, "scheduler_info") else None
 
 
 def _run_local(tasks: Sequence[Delayed], done: Callable[[Any, Any], None]) -> list[Any]:
@@ -173,38 +202,6 @@ def _run_distributed(client: Any, tasks: Sequence[Delayed], advance: Callable[[]
         found[place] = value
         advance()
 
-    _each_distributed(client, client.compute(list(tasks), optimize_graph=False), done)
+    futures = dict(enumerate(client.compute(list(tasks), optimize_graph=False)))
+    each_done(client, futures.pop, len(tasks), done)
     return found
-
-
-def _each_distributed(client: Any, futures: list[Any], done: Callable[[int, Any], None]) -> None:
-    """`done` is told the place and the value of each future as it ends; the cluster then forgets it."""
-    from distributed import KilledWorker, as_completed
-
-    places = {future.key: place for place, future in enumerate(futures)}
-    waiting = as_completed(futures, raise_errors=False)
-    held = dict(enumerate(futures))
-    del futures
-    try:
-        for future in waiting:
-            done(places[future.key], future.result())
-            del held[places[future.key]]
-            future.release()
-    except BaseException as error:
-        for future in held.values():
-            future.release()
-        with suppress(Exception):  # the scheduler may be what was lost
-            client.run(_until_idle, on_error="ignore")
-        if isinstance(error, KilledWorker):
-            raise AskDaskError(
-                f"Workers died, the last at {error.last_worker.address}, most likely for want of memory: give them "
-                "more, or use fewer."
-            ) from error
-        raise
-
-
-async def _until_idle(dask_worker: Any) -> None:
-    """Wait on a worker for the tasks that still run there: after one failed, none still writes to a store."""
-    await asyncio.sleep(0.2)  # what the client gave up is known here by then
-    while dask_worker.state.executing_count:
-        await asyncio.sleep(0.05)

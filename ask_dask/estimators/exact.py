@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any
 
@@ -98,7 +99,8 @@ class Iterative:
                 Tiles(problem.placed.at, self.n), problem.outputs.Y(slice(None)), _training_sets(problem),
                 problem.gammas, problem.damping, self.nystrom,
             )  # fmt: skip
-            self.found = self.system.solve(tol, max_iter, checkpoint)
+            with checkpoint.kept() if checkpoint else nullcontext():
+                self.found = self.system.solve(tol, max_iter, checkpoint)
         if not self.found.converged:
             warnings.warn(_why_not(self.found, tol, problem.gammas), ConvergenceWarning, stacklevel=4)
 

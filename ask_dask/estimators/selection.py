@@ -63,7 +63,7 @@ def predict_held_out(
         here = rows[slice(*np.searchsorted(rows, (shard.start, shard.stop)))]
         if len(here):
             parts.append(task(shard.block, here - shard.start, folds[here], shared))
-    f = np.concatenate(compute.run(parts, "held-out scores"))
+    f = np.concatenate(compute.run(parts, "held-out scores", rows=len(rows)))
     pairs = len(solutions[0])
     return HeldOut(rows, f.reshape(len(rows), 2, pairs, -1).swapaxes(1, 2).reshape(len(rows), pairs, -1))
 

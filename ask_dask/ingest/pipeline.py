@@ -155,9 +155,16 @@ def ingest_plan(n_categorical: int, n_folds: int, n_buckets: int, workers: int) 
     )
 
 
-def _run(work: Callable[..., Any], staged: zarr.Group, argument_lists: Sequence[tuple], label: str, unit: str) -> list:
+def _run(
+    work: Callable[..., Any],
+    staged: zarr.Group,
+    argument_lists: Sequence[tuple],
+    label: str,
+    unit: str,
+    rows: int | None = None,
+) -> list:
     task = dask.delayed(work, pure=False)
-    return compute.run([task(staged, *arguments) for arguments in argument_lists], label, unit)
+    return compute.run([task(staged, *arguments) for arguments in argument_lists], label, unit, rows=rows)
 
 
 def _look(files: Sequence[str | Path], form: Format, unlabelled_ok: bool) -> tuple[list[raw.RawFile], list[Layout]]:
@@ -259,7 +266,7 @@ def _write(
         stop = min(start + height, n)
         near = [piece for piece in pieces if piece.start < stop and piece.stop > start]
         work.append((arrays, near, shared, training, start, stop))
-    return store.fingerprint(*_run(write_shard, staged, work, "Write", "shards"))
+    return store.fingerprint(*_run(write_shard, staged, work, "Write", "shards", n))
 
 
 def write_shard(

@@ -95,7 +95,7 @@ def keep(staged: zarr.Group, name: str, arrays: dict[str, np.ndarray], **of_text
     """Keep the rows of a piece, the arrays that `parse` gives; its report, with what is known of the text."""
     y, rows = arrays.get("y"), len(arrays["line"])
     if rows:
-        group = staged.create_group(name)
+        group = staged.create_group(name, overwrite=True)  # a worker that died may have begun it
         for key, array in arrays.items():
             _write(group, key, array)
     return PieceReport(

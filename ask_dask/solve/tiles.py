@@ -3,7 +3,6 @@
 A matrix that is sparse, as a graph's, is kept as it is instead.
 """
 
-import dask
 import numpy as np
 
 from ask_dask import compute
@@ -39,7 +38,7 @@ class Tiles:
     """
 
     def __init__(self, kernel: LandmarkKernel, n_rows: int, n_columns: int | None = None) -> None:
-        self.kernel, self.shape, self.evaluations = compute.shared(kernel), (n_rows, n_columns or n_rows), 0
+        self.kernel, self.shape, self.evaluations = compute.Shared(kernel), (n_rows, n_columns or n_rows), 0
         self.sparse = getattr(kernel, "sparse", None)
 
     def products(self, c: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -48,15 +47,13 @@ class Tiles:
         if self.sparse is not None:
             return self.sparse @ c, self.sparse.T @ a
         bands = slices(self.shape[0], -(-self.shape[0] // (2 * compute.workers())))
-        task = dask.delayed(_band, pure=False)
-        parts = compute.run([task(self.kernel, rows, c, a[rows]) for rows in bands], None)
+        parts = self.kernel.run(_band, [(rows, c, a[rows]) for rows in bands])
         return np.concatenate([source for source, _ in parts]), sum(target for _, target in parts)
 
     def matrix(self) -> np.ndarray:
         """The whole matrix, (N, M) float64, for a size that memory allows."""
         bands = slices(self.shape[0], TILE)
-        task = dask.delayed(_rows, pure=False)
-        return np.concatenate(compute.run([task(self.kernel, rows, self.shape[1]) for rows in bands], None))
+        return np.concatenate(self.kernel.run(_rows, [(rows, self.shape[1]) for rows in bands]))
 
 
 def slices(n: int, size: int) -> list[slice]:

@@ -22,7 +22,7 @@ from ask_dask.steps.ingest import (
 from ask_dask.steps.job import AnyStep, complaint, placed, read_job, run_job
 from ask_dask.steps.make import Make, MakeOptions
 from ask_dask.steps.options import Overwrite, Step
-from ask_dask.steps.verify import verify
+from ask_dask.steps.verify import status, verify
 
 __all__ = [
     "AnyStep",
@@ -50,5 +50,6 @@ __all__ = [
     "placed",
     "read_job",
     "run_job",
+    "status",
     "verify",
 ]

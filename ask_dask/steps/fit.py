@@ -1,6 +1,7 @@
 """The step that fits: a dataset store in, a model store out."""
 
 import json
+import logging
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -10,13 +11,15 @@ from pydantic import Field
 
 from ask_dask import store
 from ask_dask.encode import Encoder
-from ask_dask.errors import InputError
+from ask_dask.errors import CheckpointError, InputError
 from ask_dask.estimators import AsKLSClassifier, AsKLSRegressor, model_store
 from ask_dask.sparse import rows_of
 from ask_dask.steps.each import info, provenance
 from ask_dask.steps.kernel import KernelOptions
 from ask_dask.steps.options import List, Seed
 from ask_dask.steps.rows import require_rows
+
+log = logging.getLogger("ask_dask")
 
 OfChoice = Parameter(group=Group("What is learned, and what is chosen on held-out rows", sort_key=2))
 OfLandmarks = Parameter(group=Group("Landmarks", sort_key=3))
@@ -108,9 +111,20 @@ class Fit(KernelOptions):
             model = self._estimator(data)
             require_rows(model.kernel, data)
             weight = store.array(data, "weight") if "weight" in data else None
-            model.fit(rows_of(data), store.array(data, "y"), weight)
+            self._fit(model, rows_of(data), store.array(data, "y"), weight)
             self._write(model, data, group)
         return info(self.to) | {"steps": model.steps_}
+
+    def _fit(self, model: AsKLSClassifier | AsKLSRegressor, *data: Any) -> None:
+        """With --overwrite what an older, interrupted fit left is replaced, as the model is: a nightly job goes on."""
+        try:
+            model.fit(*data)
+        except CheckpointError as error:
+            if not self.overwrite:
+                raise
+            log.warning("%s: it is replaced.", str(error).partition(": ")[0])
+            store.Checkpoint(store.checkpoint_of(self.to), "").remove()
+            model.fit(*data)
 
     def _estimator(self, data: zarr.Group) -> AsKLSClassifier | AsKLSRegressor:
         regression = self._is_regression(store.array(data, "y"))
@@ -122,7 +136,7 @@ class Fit(KernelOptions):
             cv=self.folds,
             preconditioner="auto" if self.preconditioner is None else self.preconditioner,
             landmarks=self.sampling,
-            checkpoint=self.to.with_name(f".{self.to.name}.checkpoint"),
+            checkpoint=store.checkpoint_of(self.to),
             memory=self.memory,
             random_state=self.seed,
             **{name: getattr(self, name) for name in SAME},

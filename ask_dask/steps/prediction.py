@@ -51,7 +51,7 @@ def write_predictions(model: AsKLS, data: zarr.Group, group: zarr.Group, memory:
     shared = dask.delayed((model, out, copied, ids), traverse=False, pure=False)
     height = out["score"].shards[0]  # type: ignore[index]
     bounds = [(start, min(start + height, n)) for start in range(0, n, height)]
-    return store.fingerprint(*compute.run([task(shared, X, start, stop) for start, stop in bounds], "predict"))
+    return store.fingerprint(*compute.run([task(shared, X, start, stop) for start, stop in bounds], "predict", rows=n))
 
 
 def _predict_shard(shared: tuple[Any, ...], X: zarr.Array | SparseRows, start: int, stop: int) -> str:

@@ -37,7 +37,7 @@ def require_rows(kernel: Kernel | None, data: zarr.Group) -> None:
         return
     task = dask.delayed(_first_wrong, pure=False)
     tasks = [task(shard.block, shard.start, rule) for shard in blocks.shards(X)]
-    wrong = next((place for place in compute.run(tasks, "check of rows") if place), None)
+    wrong = next((place for place in compute.run(tasks, "check of rows", rows=X.shape[0]) if place), None)
     if wrong:
         row, column, value = wrong
         names = store.about(data).get("feature_names") or range(X.shape[1])

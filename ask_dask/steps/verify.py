@@ -1,4 +1,4 @@
-"""Read all of a store and say what is wrong with it."""
+"""What is wrong with a store, and how far a job is that writes one."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import dask
 import zarr
 
 from ask_dask import compute, store
-from ask_dask.errors import StoreError
+from ask_dask.errors import InputError, StoreError
 
 
 def verify(path: Path) -> dict[str, Any]:
@@ -25,6 +25,20 @@ def verify(path: Path) -> dict[str, Any]:
     tasks = [task(array, *bounds) for array in arrays for bounds in _parts(array)]
     found = [problem for problem in compute.run(tasks, "verify", "parts") if problem]
     return facts | {"arrays": len(arrays), "bytes": store.stored_bytes(path), "problems": found}
+
+
+def status(path: Path) -> dict[str, Any]:
+    """How far the job is that writes a store: `store.state`.
+
+    Raises
+    ------
+    InputError
+        There is no store, and no job that writes or wrote one.
+    """
+    found = store.state(path)
+    if found["state"] == "nothing":
+        raise InputError(f"There is no store at {path}, and no job that writes one: check the path.")
+    return found
 
 
 def _parts(array: zarr.Array) -> list[tuple[int, int]]:

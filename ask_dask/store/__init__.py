@@ -22,6 +22,7 @@ from ask_dask.store.checkpoint import Checkpoint
 from ask_dask.store.opening import open_store, origin, stored_bytes
 from ask_dask.store.paths import local, refuse_existing
 from ask_dask.store.publish import create
+from ask_dask.store.state import checkpoint_of, state
 
 __all__ = [
     "QUICK",
@@ -29,6 +30,7 @@ __all__ = [
     "Checkpoint",
     "about",
     "array",
+    "checkpoint_of",
     "create",
     "create_aligned",
     "create_array",
@@ -40,6 +42,7 @@ __all__ = [
     "place",
     "read",
     "refuse_existing",
+    "state",
     "stored_bytes",
     "subgroup",
     "write_array",

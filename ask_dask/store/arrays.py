@@ -122,10 +122,22 @@ def read(array: zarr.Array, start: int = 0, stop: int | None = None) -> np.ndarr
     try:
         return np.asarray(array[start:stop] if array.ndim else array[...])
     except (ValueError, RuntimeError, OSError) as error:
-        end = array.shape[0] if stop is None else stop
+        first, last = _damaged(array, start, stop) if array.ndim else (0, 1)
         raise StoreError(
-            f"{place(array)} is damaged between rows {start} and {end} ({error}): make the store again."
+            f"{place(array)} is damaged between rows {first} and {last} ({error}): make the store again."
         ) from error
+
+
+def _damaged(array: zarr.Array, start: int, stop: int | None) -> tuple[int, int]:
+    """The rows of the first chunk there that cannot be read."""
+    end, height = array.shape[0] if stop is None else stop, array.chunks[0]
+    for first in range(start // height * height, end, height):
+        rows = max(first, start), min(first + height, end)
+        try:
+            array[slice(*rows)]
+        except (ValueError, RuntimeError, OSError):
+            return rows
+    return start, end
 
 
 def fingerprint(*parts: Any) -> str:

@@ -1,24 +1,31 @@
 """What interrupted work goes on from: a store, written now and then, and used only for the same problem."""
 
-import shutil
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ask_dask.errors import StoreError
+from ask_dask.errors import CheckpointError, InputError, StoreError
 from ask_dask.store.arrays import array, create_array, read
 from ask_dask.store.attributes import about, describe
 from ask_dask.store.opening import open_store
 from ask_dask.store.paths import local
-from ask_dask.store.publish import create
+from ask_dask.store.publish import create, erase, settle
 
-SECONDS = 10.0
-"""Least time between two writes."""
+log = logging.getLogger("ask_dask")
+
+SECONDS = 1.0
+"""Least time before the first write, and between two."""
 
 SHARE = 0.02
 """Of the time that writing may take."""
+
+RATE = 500e6
+"""Bytes a second that the first write is taken to need; each later one is taken to need what the last did."""
 
 
 class Checkpoint:
@@ -33,38 +40,70 @@ class Checkpoint:
 
     def __init__(self, path: str | Path, problem: str) -> None:
         self.path, self.problem = local(path), problem
-        self._due = time.monotonic() + SECONDS
+        self._started, self._before = time.monotonic(), 0.0
+        self._due: float | None = None
+        self._latest: tuple[Callable[[], dict[str, np.ndarray]], dict[str, Any]] | None = None
+        self.writes, self.spent = 0, 0.0
 
     def load(self) -> dict[str, np.ndarray] | None:
         """The arrays, or None when there is no checkpoint.
 
         Raises
         ------
-        StoreError
-            What is there is of another problem, or no checkpoint.
+        CheckpointError
+            What is there is of another problem, damaged, or no checkpoint.
         """
+        settle(self.path)
         if not self.path.exists():
             return None
-        group = open_store(self.path, "checkpoint")
+        try:
+            group = open_store(self.path, "checkpoint")
+            found = {name: read(array(group, name)) for name, _ in group.arrays()}
+        except StoreError as error:
+            raise CheckpointError(f"{error} A checkpoint may be removed, or replaced with --overwrite.") from error
         if about(group)["problem"] != self.problem:
-            raise StoreError(
-                f"{self.path} is the checkpoint of another fit (other data or parameters): remove it, or name another "
-                "place."
+            raise CheckpointError(
+                f"{self.path} is the checkpoint of another fit (other data or parameters): remove it, pass --overwrite "
+                "to replace it, or name another place."
             )
-        return {name: read(array(group, name)) for name, _ in group.arrays()}
+        self._before = about(group).get("seconds", 0.0)
+        return found
 
-    def offer(self, arrays: Callable[[], dict[str, np.ndarray]], last: bool = False) -> None:
-        """Write the arrays if it is time, or if there will be no more."""
-        started = time.monotonic()
-        if started < self._due and not last:
+    def offer(self, arrays: Callable[[], dict[str, np.ndarray]], last: bool = False, **facts: Any) -> None:
+        """Write the arrays if it is time, or if there will be no more; facts (JSON values) say how far they are."""
+        self._latest = arrays, facts
+        if self._due is None:
+            self._due = self._started + max(SECONDS, sum(v.nbytes for v in arrays().values()) / RATE / SHARE)
+        if last or time.monotonic() >= self._due:
+            self.write()
+
+    def write(self) -> None:
+        """Write what was offered last, if anything was."""
+        if self._latest is None:
             return
+        (arrays, facts), started = self._latest, time.monotonic()
         with create(self.path, "checkpoint", overwrite=True) as group:
-            describe(group, problem=self.problem)
+            describe(group, problem=self.problem, seconds=self._before + started - self._started, **facts)
             for name, values in arrays().items():
                 create_array(group, name, values.shape, values.dtype)[...] = values
         ended = time.monotonic()
         self._due = ended + max(SECONDS, (ended - started) / SHARE)
+        self.writes, self.spent = self.writes + 1, self.spent + ended - started
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """What was offered last is written when what runs inside is cut off; where input is wrong nothing goes on."""
+        try:
+            yield
+        except InputError:
+            self.remove()
+            raise
+        except BaseException:
+            with suppress(StoreError):  # what went wrong first is what is told
+                self.write()
+            raise
 
     def remove(self) -> None:
         """Once the result is kept."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        log.debug("checkpoint: %d writes in %.2f s", self.writes, self.spent)
+        erase(self.path)

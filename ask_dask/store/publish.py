@@ -6,7 +6,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -63,6 +63,7 @@ def create(path: str | Path, schema: str, overwrite: bool = False) -> Iterator[z
             group = zarr.open_group(partial, mode="w", zarr_format=3)
             describe(group, schema=schema, version=VERSIONS[schema], made_by=_made_by())
             yield group
+            _sweep(partial)
             listing.close(group, partial)
             _publish(partial, path, old, overwrite)
         except KeyboardInterrupt:
@@ -125,6 +126,25 @@ def _tidy(path: Path) -> None:
             _discard(left)
         elif left.name.startswith(f".{path.name}{OLD}"):
             left.rename(path)
+
+
+def _sweep(partial: Path) -> None:
+    """Remove what zarr was writing on a worker that died."""
+    for left in partial.rglob("*.partial"):
+        left.unlink(missing_ok=True)
+
+
+def settle(path: Path) -> None:
+    """Put in order what a job that was killed left, such as a store that it was about to replace."""
+    with suppress(OSError), _alone(path):
+        _tidy(path)
+
+
+def erase(path: Path) -> None:
+    """Remove a store, and what jobs that were killed left of it; that of another job stays."""
+    with suppress(OSError), _alone(path):
+        _tidy(path)
+        _discard(path)
 
 
 def _publish(partial: Path, path: Path, old: Path, overwrite: bool) -> None:

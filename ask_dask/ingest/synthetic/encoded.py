@@ -111,7 +111,7 @@ def _stage(staged: zarr.Group, first: int, n_rows: int, random_state: int, hashi
         task(staged, number, first + start, first + stop, random_state, hashing)
         for number, (start, stop) in enumerate(pairwise(cuts))
     ]
-    return compute.run_sum(tasks, "Make", "pieces")
+    return compute.run_sum(tasks, "Make", "pieces", rows=n_rows)
 
 
 def _stage_piece(

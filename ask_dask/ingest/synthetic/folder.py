@@ -156,7 +156,7 @@ def _make(folder: Path, files: list[str], n_rows: int, first: int, random_state:
     cuts = [first + n_rows * i // len(files) for i in range(len(files) + 1)]
     work = zip(files, pairwise(cuts), strict=True)
     tasks = [task(folder / name, start, stop, random_state) for name, (start, stop) in work]
-    return compute.run_sum(tasks, "Make", "files")
+    return compute.run_sum(tasks, "Make", "files", rows=n_rows)
 
 
 def _make_file(path: Path, first: int, stop: int, random_state: int) -> Tally:

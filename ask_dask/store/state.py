@@ -1,0 +1,107 @@
+"""How far a store is: complete, being written by a job, or left by one that was stopped and can go on."""
+
+from pathlib import Path
+from typing import Any
+
+import zarr
+from filelock import FileLock, Timeout
+
+from ask_dask.errors import StoreError
+from ask_dask.store.arrays import array, read
+from ask_dask.store.attributes import about
+from ask_dask.store.opening import open_store, stored_bytes
+from ask_dask.store.paths import local
+from ask_dask.store.publish import PARTIAL
+
+
+def checkpoint_of(path: Path) -> Path:
+    """Where the checkpoint of a fit is whose model goes to this path."""
+    return path.with_name(f".{path.name}.checkpoint")
+
+
+def state(path: str | Path) -> dict[str, Any]:
+    """What is known of a store and of the job that writes it.
+
+    Returns
+    -------
+    dict
+        state : "complete", "running", "stopped" or "nothing"
+        goes_on : whether the same command goes on where a stopped one was, or starts again
+        made : when the complete store was made, if there is one
+        written : {"bytes", "parts", "parts_planned"} of what a job is writing, or left
+        checkpoint : {"step", "done", "total", "unit", "written", "seconds", "seconds_left"}, if there is one
+
+    Raises
+    ------
+    StoreError
+        What is there is damaged, or no store.
+    """
+    path = local(path)
+    running, kept, parts = _locked(path), _checkpoint(checkpoint_of(path)), _written(path)
+    found: dict[str, Any] = {"path": str(path)}
+    if path.exists():
+        of = about(open_store(path))
+        found |= {"schema": of["schema"], "made": of["made_by"]["time"]}
+    word = "running" if running else "stopped" if kept or parts else "complete" if path.exists() else "nothing"
+    found |= {"state": word} | ({"checkpoint": kept} if kept else {}) | ({"written": parts} if parts else {})
+    return found | {"goes_on": bool(kept and "damaged" not in kept) or _work_of(path).exists()}
+
+
+def _locked(path: Path) -> bool:
+    """Whether a job holds the lock; that of a job that was killed is there and free."""
+    file = path.with_name(f".{path.name}.lock")
+    if not file.exists():
+        return False
+    lock = FileLock(file, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        return True
+    lock.release()
+    return False
+
+
+def _checkpoint(path: Path) -> dict[str, Any] | None:
+    """How far a fit was, and what the rest costs at the rate so far."""
+    try:
+        group = open_store(path, "checkpoint") if path.exists() else None
+    except StoreError as error:
+        return {"damaged": str(error)}
+    if group is None:
+        return None
+    facts = about(group)
+    found: dict[str, Any] = {"written": facts["made_by"]["time"]}
+    found |= {key: facts[key] for key in ("step", "done", "total", "unit", "seconds") if key in facts}
+    if "residuals" in group:
+        residuals = read(array(group, "residuals"))
+        found |= {"step": "minres", "done": len(residuals), "unit": "iterations", "residual": float(residuals[-1])}
+    if found.get("total"):
+        found["seconds_left"] = round(found["seconds"] / found["done"] * (found["total"] - found["done"]), 1)
+    return found
+
+
+def _written(path: Path) -> dict[str, Any] | None:
+    """How much of the store that a job writes is on disk; chunks that hold only zeros are never written."""
+    places = [*path.parent.glob(f".{path.name}{PARTIAL}*"), *filter(Path.exists, [_work_of(path)])]
+    if not places:
+        return None
+    found = {"bytes": 0, "parts": 0, "parts_planned": 0}
+    for place in places:
+        for one in _arrays(place):
+            found["parts"] += min(one.nchunks_initialized, one.nchunks)
+            found["parts_planned"] += one.nchunks
+        found["bytes"] += stored_bytes(place)
+    return found
+
+
+def _work_of(path: Path) -> Path:
+    """What an ingest of samples goes on from."""
+    return path.with_name(f".{path.name}.work")
+
+
+def _arrays(place: Path) -> list[zarr.Array]:
+    try:
+        members = zarr.open_group(place, mode="r", zarr_format=3).members(max_depth=None)
+        return [member for _, member in members if isinstance(member, zarr.Array)]
+    except (OSError, KeyError, ValueError):  # it is being made, or removed
+        return []

@@ -1,0 +1,203 @@
+"""A scheduler and workers as processes of their own, over TCP on loopback, that tests kill; and a job for them.
+
+Processes are forked by a server that has imported what they need: to start dozens of them takes seconds, not minutes.
+"""
+
+import multiprocessing
+import os
+import re
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import dask
+import numpy as np
+import zarr
+
+from ask_dask import store
+
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(
+    ["machines", "ask_dask.cli", "distributed.cli.dask_worker", "distributed.cli.dask_scheduler"]
+)
+
+EAGER = "checkpoint.SECONDS, checkpoint.SHARE = 0, float('inf')"
+"""A checkpoint after each shard."""
+
+SMALL = ("--landmarks", "20", "--folds", "2", "--gamma", "1", "--bandwidth", "2")
+
+
+class Process:
+    """A process whose output goes to files, in a group of its own."""
+
+    def __init__(self, folder, target, *arguments):
+        self.files = [Path(folder) / f".{name}-{time.monotonic_ns()}" for name in ("out", "err")]
+        self.process = FORKED.Process(target=_begin, args=(str(folder), self.files, target, arguments))
+        self.process.start()
+        self.pid = self.process.pid
+
+    def poll(self):
+        return self.process.exitcode
+
+    def send(self, number):
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self):
+        for send in (os.killpg, os.kill) if self.poll() is None else ():
+            with suppress(ProcessLookupError):  # it has no group yet, or is gone by now
+                send(self.pid, signal.SIGKILL)
+        self.process.join()
+        for file in self.files:
+            file.unlink(missing_ok=True)
+
+    def ended(self, seconds=180):
+        """Exit code, stdout, stderr."""
+        self.process.join(seconds)
+        assert self.poll() is not None, self.files[1].read_text()
+        out, err = (file.read_text() for file in self.files)
+        self.kill()
+        return self.poll(), out, err
+
+
+def _begin(folder, files, target, arguments):
+    os.setsid()
+    os.chdir(folder)
+    for number, file in enumerate(files, 1):
+        os.dup2(os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND), number)
+    target(*arguments)
+
+
+def _dask(*arguments):
+    """`dask scheduler ...` or `dask worker ...`; a task may outlive ten workers, as our own clusters allow it."""
+    from dask.__main__ import main
+
+    dask.config.set({"distributed.scheduler.allowed-failures": 10})
+    sys.argv = ["dask", *map(str, arguments)]
+    main()
+
+
+def _worker(log, pause, *arguments):
+    """A worker whose shards take a while, and each that is begun is noted."""
+    _slow_shards(pause, log)
+    _dask("worker", *arguments)
+
+
+def _slow_shards(pause, log=None):
+    from ask_dask import moments
+
+    of_shard = moments._of_shard
+
+    def patient(X, rows, shared, n_folds, first_row):
+        if log:
+            with open(log, "a") as file:
+                file.write(f"{first_row}\n")
+        time.sleep(pause)
+        return of_shard(X, rows, shared, n_folds, first_row)
+
+    moments._of_shard = patient  # tasks name it
+
+
+def _command(change, pause, *arguments):
+    """The command, on shards of 100 rows."""
+    from ask_dask import blocks, cli
+    from ask_dask.compute import waiting
+    from ask_dask.store import checkpoint
+
+    blocks._default_rows = lambda X: 100
+    exec(change, {"waiting": waiting, "checkpoint": checkpoint})
+    if pause:
+        _slow_shards(pause)
+    cli.main([str(argument) for argument in arguments])
+
+
+class Machines:
+    """A scheduler and its workers, whose processes can be killed and replaced."""
+
+    def __init__(self, folder, workers=2, pause=0.1, options=("--no-nanny", "--memory-limit", "0")):
+        self.folder, self.options, self.pause = Path(folder), options, pause
+        self.log, self.file = self.folder / "shards.log", self.folder / "scheduler.json"
+        self.log.touch()
+        self.start(workers)
+
+    def start(self, workers):
+        self.file.unlink(missing_ok=True)
+        self.scheduler = Process(
+            self.folder, _dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--dashboard-address",
+            "127.0.0.1:0", "--scheduler-file", self.file,
+        )  # fmt: skip
+        wait_until(self.file.exists, process=self.scheduler)
+        self.workers = [self.worker() for _ in range(workers)]
+
+    def worker(self):
+        return Process(
+            self.folder, _worker, self.log, self.pause, "--scheduler-file", self.file, "--nthreads", "1",
+            "--no-dashboard", "--local-directory", self.folder, *self.options,
+        )  # fmt: skip
+
+    def kill(self, number):
+        """SIGKILL for a worker; another takes its place."""
+        self.workers[number].kill()
+        self.workers[number] = self.worker()
+
+    @property
+    def begun(self):
+        """Shards that were begun, one after another, by their first row."""
+        return [int(line) for line in self.log.read_text().split()]
+
+    def close(self):
+        for process in (*self.workers, self.scheduler):
+            process.kill()
+
+
+def wait_until(true, seconds=180, process=None):
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "waited in vain"
+        assert process is None or process.poll() is None, process.ended()
+        time.sleep(0.01)
+
+
+def dataset(path, shards, seed=0):
+    """A dataset store of so many shards of 100 rows."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(100 * shards, 3))
+    y = (X[:, 0] + 0.5 * rng.normal(size=len(X)) > 0).astype(int)
+    with store.create(path, "dataset") as group:
+        for name, values in (("X", X), ("y", y)):
+            made = zarr.create_array(
+                group.store_path / name, shape=values.shape, chunks=(100, *values.shape[1:]), dtype=values.dtype
+            )
+            made[:] = values
+        store.describe(group, fingerprint=store.fingerprint(X, y), n_rows=len(X))
+
+
+def job(folder, *arguments, change="", pause=0.0):
+    """The command in a process of its own; of a change of `checkpoint` or `waiting` first, and slow shards."""
+    return Process(folder, _command, change, pause, *arguments)
+
+
+def checkpointed(path):
+    """Shards that a checkpoint holds; 0 without one, or while it is being replaced."""
+    try:
+        return int(store.open_store(path, "checkpoint")["done"][0])
+    except OSError:
+        return 0
+
+
+def same_model(one, other):
+    """Equal to the last bit, timings apart."""
+    first, second = (store.open_store(path, "model") for path in (one, other))
+    assert store.about(first)["fingerprint"] == store.about(second)["fingerprint"]
+    assert store.about(first)["cv_results"] == store.about(second)["cv_results"]
+    for name, values in first.arrays():
+        np.testing.assert_array_equal(values[:], second[name][:], err_msg=name)
+    return True
+
+
+def one_line(err, pattern):
+    """One line on stderr, as the command says what is wrong."""
+    assert re.fullmatch(f"ask-dask: {pattern}\n", err), err
+    return True

@@ -1,0 +1,256 @@
+"""Every kind of store damaged in every chunk; disks that are full, read-only or closed: one line, nothing lost."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import hidden, refused
+
+from ask_dask import load, steps, store
+from ask_dask.errors import CheckpointError, StoreError
+from ask_dask.ingest.synthetic import make_criteo
+from ask_dask.store import Checkpoint
+
+FIT = ("--landmarks", "100,300", "--gamma", "1", "--folds", "3", "--bandwidth", "20")
+MAKING = {
+    "made": ("make", "criteo", "--rows", "20000", "--files", "2"),
+    "made.zarr": ("make", "criteo", "--rows", "3000", "--store", "--buckets", "512"),
+    "data.zarr": ("ingest", "criteo", "train.txt", "--buckets", "512"),
+    "table.zarr": ("ingest", "table", "points.csv", "--label", "y"),
+    "sparse.zarr": ("ingest", "svmlight", "points.svm"),
+    "graph.zarr": ("ingest", "graph", "edges.txt"),
+    "samples.zarr": ("ingest", "samples", "samples.txt", "--components", "1", "--draws", "50"),
+    "model.zarr": ("fit", "--data", "data.zarr", *FIT),
+    "embedding.zarr": ("embed", "--data", "table.zarr", "--bandwidth", "1", "--components", "20", "--landmarks", "50"),
+    "predictions.zarr": ("predict", "--model", "model.zarr", "--data", "data.zarr"),
+    "raw.zarr": ("predict", "--model", "model.zarr", "--data", "train.txt"),
+    "report.html": ("report", "--model", "model.zarr", "--predictions", "predictions.zarr"),
+}
+"""What makes each thing, in an order in which each finds what it needs."""
+
+
+def raw_files():
+    rng = np.random.default_rng(0)
+    make_criteo("train.txt", 3000)
+    rows = rng.normal(size=(4000, 4)).round(4)
+    Path("points.csv").write_text("a,b,c,d,y\n" + "".join(",".join(map(str, [*r, i % 2])) + "\n" for i, r in
+                                                          enumerate(rows)))  # fmt: skip
+    Path("points.svm").write_text("".join(f"{i % 2} 1:{r[0]} 3:{r[1]} 9:{r[2]}\n" for i, r in enumerate(rows)))
+    Path("edges.txt").write_text("".join(f"{a} {b}\n" for a, b in rng.integers(0, 3000, (20_000, 2))))
+    Path("samples.txt").write_text("".join(f"i{i % 200} {r[0]} {r[1]}\n" for i, r in enumerate(rows)))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Raw files and a store of each kind, in a folder that everyone may read."""
+    folder = Path(tempfile.mkdtemp(prefix="ask-dask-"))
+    folder.chmod(0o755)
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        raw_files()
+        for name, arguments in MAKING.items():
+            run(*arguments, "--to", name)
+        checkpoint = Checkpoint("kept.checkpoint", "of this problem")
+        checkpoint.offer(lambda: {"gram": np.ones((50, 50)), "done": np.array([3, 100])}, last=True)
+        yield folder
+    finally:
+        os.chdir(before)
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def here(made, monkeypatch):
+    monkeypatch.chdir(made)
+    return made
+
+
+def run(*arguments):
+    from ask_dask import cli
+
+    with pytest.raises(SystemExit) as left:
+        cli.main([*map(str, arguments), "--quiet"])
+    assert left.value.code == 0, arguments
+
+
+STORES = [*(name for name in MAKING if name.endswith(".zarr")), "kept.checkpoint"]
+
+
+def flipped(content):
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_damage_of_any_chunk_or_metadata_of_any_store_is_named(here, tmp_path, name):
+    """A flipped byte, a chunk that is gone, metadata cut short: by file or by array and rows."""
+    place = shutil.copytree(name, tmp_path / name)
+    files = {file.relative_to(place): file.read_bytes() for file in place.rglob("*") if file.is_file()}
+    chunks = [file for file in files if file.name != "zarr.json"]
+    assert chunks and steps.verify(place)["problems"] == []
+    for file in chunks:
+        (place / file).write_bytes(flipped(files[file]))
+    told = steps.verify(place)["problems"]
+    arrays = ["/".join(file.parts[: file.parts.index("c")]) for file in chunks]
+    assert sorted(problem.partition(" is damaged between rows ")[0] for problem in told) == sorted(
+        f"{place}/{array}" for array in arrays
+    )
+    for file, content in files.items():
+        (place / file).unlink()
+        missing = "There is no store|is not a store" if str(file) == "zarr.json" else f"damaged, {file} is missing"
+        with pytest.raises(StoreError, match=missing):
+            store.open_store(place)
+        (place / file).write_bytes(content[:-20] if file.name == "zarr.json" else content)
+        if file.name == "zarr.json":
+            short = "is not a store" if str(file) == "zarr.json" else f"damaged, {file} has"
+            with pytest.raises(StoreError, match=short):
+                store.open_store(place)
+        (place / file).write_bytes(content)
+    assert store.open_store(place)
+
+
+def test_the_damaged_chunk_of_many_is_named(tmp_path):
+    with store.create(tmp_path / "s.zarr", "dataset") as group:
+        made = group.create_array("X", shape=(1000, 2), dtype=float, chunks=(100, 2), compressors=store.QUICK)
+        made[:] = np.random.default_rng(0).random((1000, 2))
+    file = tmp_path / "s.zarr" / "X" / "c" / "7" / "0"
+    content = bytearray(file.read_bytes())
+    content[50] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(OSError, match=r"s.zarr/X is damaged between rows 700 and 800 \("):
+        store.read(store.open_store(tmp_path / "s.zarr")["X"], 150, 950)
+
+
+def test_a_damaged_checkpoint_is_named_and_not_used(here, tmp_path):
+    shutil.copytree("kept.checkpoint", tmp_path / "c")
+    assert Checkpoint(tmp_path / "c", "of this problem").load()["done"].tolist() == [3, 100]
+    file = tmp_path / "c" / "gram" / "c" / "0" / "0"
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"c/gram is damaged between rows 0 and 50 .* replaced with --overwrite"):
+        Checkpoint(tmp_path / "c", "of this problem").load()
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A small disk of its own: call it with a number of bytes, or "ro"."""
+    place = tmp_path / "disk"
+    place.mkdir()
+
+    def sized(how):
+        option = how if how == "ro" else f"rw,size={how}"
+        again = ("-o", f"remount,{option}") if os.path.ismount(place) else ("-o", option)
+        done = subprocess.run(["mount", "-t", "tmpfs", *again, "tmpfs", place], capture_output=True, check=False)
+        if done.returncode:
+            pytest.skip(f"no disk can be mounted here: {done.stderr.decode().strip()}")
+        return place
+
+    yield sized
+    if os.path.ismount(place):
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+def taken(path):
+    """Bytes on a disk of pages of 4096 bytes."""
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return sum(-(-file.stat().st_size // 4096) * 4096 for file in files)
+
+
+@pytest.mark.parametrize("name", MAKING)
+def test_a_disk_that_is_full_in_the_middle(here, disk, ask, name):
+    """What was there is intact, nothing else is left, and the same command works when there is room."""
+    command = (*MAKING[name], "--to")
+    room = taken(here / name)
+    if name == "made":  # files of text make way for those that replace them, one by one
+        old, more, before = disk(room // 2) / name, [], {}
+    else:
+        old, more = disk("100m") / name, ["--overwrite"]
+        run(*command, old)
+        before = contents(old)
+        disk(taken(old) + max(room // 2, 3 * 4096))
+    assert refused(ask(*command, old, *more, "--quiet"), "No space left on device")
+    assert name == "made" or contents(old) == before
+    disk("100m")
+    run(*command, old, *more)
+    assert not hidden(old.parent)
+
+
+def contents(path):
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return {file: file.read_bytes() for file in files}
+
+
+def test_a_checkpoint_that_finds_no_room(here, disk, monkeypatch):
+    """Says so, and the one before it is there."""
+    place = disk("300k") / "c"
+    kept = Checkpoint(place, "p")
+    kept.offer(lambda: {"gram": np.random.default_rng(0).random((100, 100))}, last=True)
+    with pytest.raises(OSError, match="No space left on device"):
+        kept.offer(lambda: {"gram": np.random.default_rng(0).random((200, 200))}, last=True)
+    assert Checkpoint(place, "p").load()["gram"].shape == (100, 100)
+
+
+@contextmanager
+def as_nobody():
+    """As a user whom permissions bind, as they do not bind root."""
+    if os.geteuid() == 0:
+        os.seteuid(65534)
+        try:
+            yield
+        finally:
+            os.seteuid(0)
+    else:
+        yield
+
+
+@pytest.mark.parametrize("name", MAKING)
+@pytest.mark.parametrize("how", ["read-only", "permissions"])
+def test_a_place_that_may_not_be_written(here, disk, ask, name, how):
+    if how == "read-only":
+        place = disk("10m")
+        disk("ro")
+        assert refused(ask(*MAKING[name], "--to", place / name, "--quiet"), "Read-only file system")
+        disk("100m")
+    else:
+        place = here / "closed"
+        place.mkdir(mode=0o555)
+        with as_nobody():
+            assert refused(ask(*MAKING[name], "--to", place / name, "--quiet"), "Permission denied")
+        place.chmod(0o755)
+    assert not list(place.iterdir())
+    run(*MAKING[name], "--to", place / name)
+    if how == "permissions":
+        shutil.rmtree(place)
+
+
+@pytest.mark.parametrize(
+    ("file", "command"),
+    [
+        ("train.txt", "data.zarr"),
+        ("points.csv", "table.zarr"),
+        ("data.zarr/zarr.json", "model.zarr"),
+        ("data.zarr/X/zarr.json", "model.zarr"),
+        ("data.zarr/X/c/0/0", "model.zarr"),
+        ("model.zarr", "predictions.zarr"),
+    ],
+)
+def test_what_may_not_be_read(here, tmp_path, ask, file, command):
+    out = here / "open"
+    out.mkdir()
+    out.chmod(0o777)
+    mode = (here / file).stat().st_mode & 0o777
+    (here / file).chmod(0)
+    try:
+        with as_nobody():
+            assert refused(ask(*MAKING[command], "--to", out / "x", "--quiet"), "Permission denied")
+            assert not list(out.iterdir())
+    finally:
+        (here / file).chmod(mode)
+        shutil.rmtree(out)
+    assert load("model.zarr").n_landmarks_

@@ -1,0 +1,173 @@
+"""Machines die and the job does not lose its result: on a real scheduler and real workers over TCP."""
+
+import json
+import signal
+import time
+
+import numpy as np
+import pytest
+from machines import EAGER, SMALL, Machines, checkpointed, dataset, job, one_line, same_model, wait_until
+
+from ask_dask import cluster
+
+GONE = r"The scheduler at scheduler.json is gone; complete stores and checkpoints are kept: start one, and the same .*"
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def fit(folder, *more, to="m.zarr", change="", data="d.zarr"):
+    return job(folder, "fit", "--data", data, "--to", to, *SMALL, "--quiet", *more, change=change)
+
+
+def straight(folder, *more):
+    """The same on threads, undisturbed."""
+    assert fit(folder, *more, to="straight.zarr").ended()[0] == 0
+    return "straight.zarr"
+
+
+def test_whatever_dies_the_job_goes_on(place, ask):
+    """A worker, all workers, the client (killed, then told to stop) and the scheduler, one after another."""
+    dataset("d.zarr", shards := 40)
+    on, machines = ("--cluster", "scheduler.json"), Machines(place, pause=0.15)
+    try:
+        first = fit(place, *on, change=EAGER)
+        expected = straight(place)
+        wait_until(lambda: len(machines.begun) > 2, process=first)
+        machines.kill(0)
+        wait_until(lambda: len(machines.begun) > 6, process=first)
+        for number in range(2):
+            machines.kill(number)
+        before = len(machines.begun)
+        wait_until(lambda: len(machines.begun) > before + 4, process=first)
+        first.kill()
+        kept = checkpointed(".m.zarr.checkpoint")
+        assert 0 < kept < shards
+        code, out, _ = ask("status", "m.zarr", "--json")
+        found = json.loads(out)
+        assert code == 0 and found["state"] == "stopped" and found["checkpoint"]["done"] == kept
+
+        before = len(machines.begun)
+        second = fit(place, *on, change=EAGER)
+        wait_until(lambda: checkpointed(".m.zarr.checkpoint") > kept + 2, process=second)
+        second.send(signal.SIGTERM)
+        assert second.ended()[0] == 2
+        assert min(machines.begun[before:]) == 100 * kept  # not from the start
+        kept = checkpointed(".m.zarr.checkpoint")
+
+        third = fit(place, *on, change=EAGER)
+        wait_until(lambda: checkpointed(".m.zarr.checkpoint") > kept + 2, process=third)
+        machines.scheduler.kill()
+        code, out, err = third.ended()
+        assert (code, out) == (2, "") and one_line(err, GONE)
+        kept = checkpointed(".m.zarr.checkpoint")
+        machines.close()
+        machines.start(2)
+        before = len(machines.begun)
+        code, _, err = fit(place, *on).ended()
+        assert (code, err) == (0, "") and sorted(set(machines.begun[before:])) == list(range(100 * kept, 4000, 100))
+        assert same_model("m.zarr", expected)
+    finally:
+        machines.close()
+
+
+def test_workers_without_memory_are_no_deadlock(place):
+    """Without a nanny that would restart it, a worker above its limit waits for ever; the job does not."""
+    dataset("d.zarr", 4)
+    machines = Machines(place, workers=1, options=("--no-nanny", "--memory-limit", "50MiB"))
+    try:
+        code, out, err = fit(place, "--cluster", "scheduler.json",
+                                   change="waiting.LOOK, waiting.PATIENCE = 0.5, 2").ended()  # fmt: skip
+    finally:
+        machines.close()
+    said = r"All 1 workers have been at their memory limit for 2 s and do nothing: give them more memory \(dask .*"
+    assert (code, out) == (1, "") and one_line(err, said)
+
+
+def test_own_processes_outlive_more_deaths_than_dask_allows():
+    from distributed import get_client
+
+    with cluster.running_on("processes", workers=1):
+        client = get_client()
+        assert client.cluster.scheduler.allowed_failures == cluster.DEATHS > 3
+
+
+RNG = np.random.default_rng
+
+
+@pytest.mark.slow
+def test_workers_killed_at_random_moments(place, capsys):
+    """Twenty workers of three, in jobs that follow each other."""
+    dataset("d.zarr", shards := 60)
+    expected, rng, killed, jobs = straight(place), RNG(1), 0, 0
+    machines = Machines(place, workers=3, pause=0.2)
+    try:
+        while killed < 20:
+            running, jobs = fit(place, "--cluster", "scheduler.json", to=f"m{jobs}.zarr"), jobs + 1
+            while running.poll() is None:
+                time.sleep(rng.uniform(0.2, 3))
+                if running.poll() is None and killed < 20:
+                    machines.kill(rng.integers(3))
+                    killed += 1
+            code, _, err = running.ended()
+            assert (code, err) == (0, "")
+            assert same_model(f"m{jobs - 1}.zarr", expected)
+    finally:
+        machines.close()
+    more = len(machines.begun) - jobs * shards
+    with capsys.disabled():
+        print(f"\n{killed} workers killed in {jobs} jobs of {shards} shards: {more} shards begun again")
+    assert more <= 2 * killed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("exact", [False, True], ids=["moments", "minres"])
+def test_all_workers_killed_and_replaced(place, exact):
+    dataset("d.zarr", 20)
+    more = ("--exact", "--solver", "minres", "--tol", "1e-10") if exact else ()
+    expected, machines = straight(place, *more), Machines(place, pause=0.3)
+    try:
+        running = fit(place, "--cluster", "scheduler.json", *more)
+        for _ in range(3):
+            time.sleep(4 if exact else 3)
+            for number in range(2):
+                machines.kill(number)
+        code, _, err = running.ended()
+        assert code == 0, err
+    finally:
+        machines.close()
+    assert same_model("m.zarr", expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", ["", EAGER], ids=["as it is", "a checkpoint for each shard"])
+def test_the_job_itself_killed_at_random_moments(place, capsys, change):
+    """Twenty times, a quarter of them before the pass has begun."""
+    dataset("d.zarr", shards := 200)
+    expected, rng, lost, lives = straight(place), RNG(2), [], 0
+    machines = Machines(place, workers=2, pause=0.1)
+    try:
+        while lives < 20 and checkpointed(".m.zarr.checkpoint") < shards - 20:
+            before, running = len(machines.begun), fit(place, "--cluster", "scheduler.json", change=change)
+            if rng.random() < 0.25:
+                time.sleep(rng.uniform(0, 1))
+            else:
+                wait_until(lambda before=before: len(machines.begun) > before, process=running)
+                time.sleep(rng.uniform(0, 0.6 if change else 3))
+            running.kill()
+            lives += 1
+            time.sleep(0.5)  # what the workers do is given up
+            lost.append(sum(first >= 100 * checkpointed(".m.zarr.checkpoint") for first in machines.begun[before:]))
+        kept = checkpointed(".m.zarr.checkpoint")
+        code, _, err = fit(place, "--cluster", "scheduler.json").ended()
+        assert (code, err) == (0, "") and same_model("m.zarr", expected)
+    finally:
+        machines.close()
+    with capsys.disabled():
+        print(f"\njob killed {lives} times: {sum(lost)} shards begun again, each time {sorted(lost)}; "
+              f"{kept} of {shards} kept at the last")  # fmt: skip
+    assert kept > 0 and lives >= 10
+    assert not change or max(lost) <= 2 * 2  # each worker's own, and one that was done and not yet added
