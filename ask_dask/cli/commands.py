@@ -16,7 +16,7 @@ from ask_dask.cli.ingest import ingest
 from ask_dask.cli.make import make
 from ask_dask.cli.run import AS_USUAL, Run, run_step
 from ask_dask.cli.words import in_lines, in_words, verified
-from ask_dask.errors import AskDaskError, ResonanceWarning
+from ask_dask.errors import AskDaskError, ResonanceWarning, mask
 
 app = App(
     name="ask-dask",
@@ -163,5 +163,5 @@ def _terminate(number: int, frame: Any) -> None:
 
 
 def _stop(message: str) -> None:
-    print(f"ask-dask: {' '.join(message.split())}", file=sys.stderr)
+    print(f"ask-dask: {' '.join(mask(message).split())}", file=sys.stderr)
     sys.exit(1)

@@ -15,6 +15,7 @@ from ask_dask import steps
 from ask_dask.cli.words import in_words
 from ask_dask.cluster import running_on
 from ask_dask.compute import progress_shown
+from ask_dask.errors import mask
 
 
 @Parameter(name="*")
@@ -42,7 +43,7 @@ class Run:
     def say(self, line: str) -> None:
         """A line of progress."""
         if not self.quiet:
-            print(line, file=sys.stderr, flush=True)
+            print(mask(line), file=sys.stderr, flush=True)
 
     def show(self, result: Any, words: Callable[[Any], str]) -> None:
         """The result on stdout, for a machine or in words."""

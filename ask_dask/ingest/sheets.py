@@ -7,12 +7,11 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fsspec.core import url_to_fs
 
 from ask_dask import store
 from ask_dask.errors import InputError
 from ask_dask.ingest.cells import Cells, to_numbers
-from ask_dask.ingest.files import RawFile, find, mask, read_head, unmark
+from ask_dask.ingest.files import RawFile, find, read_head, unmark
 from ask_dask.ingest.separated import Reader, Rule
 
 RULE = Rule("give each row as many cells as the header has names", delimiters="\t,;", comments=b"", quotes=True)
@@ -95,12 +94,12 @@ class ParquetSheet:
 
     @contextmanager
     def _opened(self) -> Iterator[pq.ParquetFile]:
-        fs, path = url_to_fs(self.file.url)
+        fs, path = store.opened(self.file.url)
         try:
             with fs.open(path, "rb") as raw, pq.ParquetFile(raw) as parquet:
                 yield parquet
         except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{self.file.name} cannot be read as Parquet: {mask(str(error))}.") from error
+            raise InputError(f"{self.file.name} cannot be read as Parquet: {error}.") from error
 
 
 def open_sheet(url: str) -> Sheet:

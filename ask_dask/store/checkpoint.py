@@ -1,9 +1,8 @@
 """What interrupted work goes on from: a store, written now and then, and used only for the same problem."""
 
-import shutil
+import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from ask_dask.errors import StoreError
 from ask_dask.store.arrays import array, create_array, read
 from ask_dask.store.attributes import about, describe
 from ask_dask.store.opening import open_store
-from ask_dask.store.paths import local
+from ask_dask.store.places import located, remove
 from ask_dask.store.publish import create
 
 SECONDS = 10.0
@@ -31,8 +30,8 @@ class Checkpoint:
         Fingerprint of everything that decides the result.
     """
 
-    def __init__(self, path: str | Path, problem: str) -> None:
-        self.path, self.problem = local(path), problem
+    def __init__(self, path: str | os.PathLike, problem: str) -> None:
+        self.path, self.problem = located(path), problem
         self._due = time.monotonic() + SECONDS
 
     def load(self) -> dict[str, np.ndarray] | None:
@@ -67,4 +66,4 @@ class Checkpoint:
 
     def remove(self) -> None:
         """Once the result is kept."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove(self.path)
