@@ -68,10 +68,16 @@ def s3(moto, monkeypatch):
     return url
 
 
+@pytest.fixture
+def memory():
+    """The URL of an empty place in the memory of this process, which fsspec has as object storage."""
+    return f"memory://{uuid.uuid4().hex}"
+
+
 @pytest.fixture(params=["memory", "s3"])
 def folder(request):
     """The URL of an empty place of object storage."""
-    return f"memory://{uuid.uuid4().hex}" if request.param == "memory" else request.getfixturevalue("s3")
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,10 @@
 """A few hundred malformed files for each text reader; `fuzz/run.py` gives them very many more."""
 
+from functools import reduce
+
 import pytest
 from fuzz.readers import READERS, attempt
-from fuzz.seeds import SEEDS, WORDS
+from fuzz.seeds import SEEDS, WORDS, spliced
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +13,7 @@ from ask_dask.errors import InputError
 FOUND = [
     ("table", b"y,k\r;\n1,2,3\n", "line 1: a carriage return inside the line; remove it"),
     ("table", b'"' + b"k" * 140_000 + b'",b\n1,2\n', None),
+    ("table", b"\n\r\n", "fuzz.csv has no header: give a file whose first line names the columns"),
     ("labels", b"a 1\nb 2 \xff\nc 3\n", "line 2 has 3 columns and the lines before it 2"),
 ]
 """What fuzzing has found: a reader, a file that it once stumbled over, what it says of it now (None: it reads it)."""
@@ -21,10 +24,7 @@ def spoiled(reader):
     change = st.tuples(st.integers(0, 400), st.integers(0, 12), st.sampled_from(WORDS) | st.binary(max_size=6))
 
     def apply(seed, changes):
-        for start, length, word in changes:
-            place = start % (len(seed) + 1)
-            seed = seed[:place] + word + seed[place + length :]
-        return seed
+        return reduce(lambda data, change: spliced(data, *change), changes, seed)
 
     return st.builds(apply, st.sampled_from(SEEDS[reader]), st.lists(change, max_size=5)) | st.binary(max_size=80)
 

@@ -50,28 +50,28 @@ def test_a_store_is_what_it_is_on_a_disk(folder, tmp_path):
     assert store.place(there["X"]).startswith(folder.split(":")[0]) and store.place(there["X"]).endswith("/X")
 
 
-def test_it_opens_where_it_is_copied_to_and_from(folder, tmp_path):
-    fs, name = places.opened(write(f"{folder}/a.zarr"))
+def test_it_opens_where_it_is_copied_to_and_from(memory, tmp_path):
+    fs, name = places.opened(write(f"{memory}/a.zarr"))
     fs.get(name, str(tmp_path / "copy.zarr"), recursive=True)
     assert value(tmp_path / "copy.zarr") == 1.0
     fs.put(str(write(tmp_path / "b.zarr", 2.0)), f"{name}-b", recursive=True)
-    assert value(f"{folder}/a.zarr-b") == 2.0
-    write(f"{folder}/a.zarr-b", 3.0, overwrite=True)
-    assert value(f"{folder}/a.zarr-b") == 3.0
-    assert {name[:2] for name in objects(f"{folder}/a.zarr-b")} == {"v-", "za"}  # a version, and the pointer
+    assert value(f"{memory}/a.zarr-b") == 2.0
+    write(f"{memory}/a.zarr-b", 3.0, overwrite=True)
+    assert value(f"{memory}/a.zarr-b") == 3.0
+    assert {name[:2] for name in objects(f"{memory}/a.zarr-b")} == {"v-", "za"}  # a version, and the pointer
 
 
-def test_nothing_is_replaced_unasked(folder):
-    path = write(f"{folder}/a.zarr")
+def test_nothing_is_replaced_unasked(memory):
+    path = write(f"{memory}/a.zarr")
     with pytest.raises(StoreError, match=r"a\.zarr exists already: choose another place, or pass --overwrite"):
         write(path, 2.0)
     with pytest.raises(StoreError, match=r"a\.zarr is no model store, so it is not replaced"):
         write(path, 2.0, overwrite=True, schema="model")
-    places.located(f"{folder}/notes/thesis.txt").write_bytes(b"years of work")
+    places.located(f"{memory}/notes/thesis.txt").write_bytes(b"years of work")
     for name in ("notes", "notes/thesis.txt"):
         with pytest.raises(StoreError, match="is no dataset store, so it is not replaced"):
-            write(f"{folder}/{name}", overwrite=True)
-    assert value(path) == 1.0 and places.located(f"{folder}/notes/thesis.txt").read_bytes() == b"years of work"
+            write(f"{memory}/{name}", overwrite=True)
+    assert value(path) == 1.0 and places.located(f"{memory}/notes/thesis.txt").read_bytes() == b"years of work"
 
 
 def test_overwriting_keeps_the_earlier_store_until_the_new_one_is_whole(folder):
@@ -84,20 +84,20 @@ def test_overwriting_keeps_the_earlier_store_until_the_new_one_is_whole(folder):
 
 
 @pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt(), SystemExit(3)])
-def test_a_failure_leaves_what_was_there(folder, error):
+def test_a_failure_leaves_what_was_there(memory, error):
     def fail(overwrite):
-        with store.create(f"{folder}/a.zarr", "dataset", overwrite) as group:
+        with store.create(f"{memory}/a.zarr", "dataset", overwrite) as group:
             store.write_array(group, "x", np.ones(3))
             raise error
 
     with pytest.raises(type(error)) as caught:
         fail(False)
-    assert caught.value is error and objects(f"{folder}/a.zarr") == []
-    write(f"{folder}/a.zarr")
-    before = objects(f"{folder}/a.zarr")
+    assert caught.value is error and objects(f"{memory}/a.zarr") == []
+    write(f"{memory}/a.zarr")
+    before = objects(f"{memory}/a.zarr")
     with pytest.raises(type(error)):
         fail(True)
-    assert objects(f"{folder}/a.zarr") == before and value(f"{folder}/a.zarr") == 1.0
+    assert objects(f"{memory}/a.zarr") == before and value(f"{memory}/a.zarr") == 1.0
 
 
 def killed(path, overwrite, monkeypatch):
@@ -127,14 +127,14 @@ def test_what_a_killed_job_left_does_not_open_and_is_in_nobodys_way(folder, soon
     assert len({name.split("/")[0] for name in objects(path)}) == 2
 
 
-def test_a_second_writer_is_refused(folder, soon):
-    path = f"{folder}/a.zarr"
+def test_a_second_writer_is_refused(memory, soon):
+    path = f"{memory}/a.zarr"
     said = rf"a\.zarr is being written by another job \(.*, process {os.getpid()}\): wait for it"
     with store.create(path, "dataset") as group:
         store.write_array(group, "x", np.ones(3))
         with pytest.raises(StoreError, match=said):
             write(path)
-        write(f"{folder}/b.zarr")
+        write(f"{memory}/b.zarr")
     assert set(store.open_store(path)) == {"x"}
 
 
@@ -158,8 +158,8 @@ def test_of_many_writers_at_once_one_writes(folder, soon):
     assert ended == [store.about(store.open_store(path))["number"]]
 
 
-def test_a_writer_that_was_taken_for_dead_publishes_nothing(folder, soon, monkeypatch):
-    path = f"{folder}/a.zarr"
+def test_a_writer_that_was_taken_for_dead_publishes_nothing(memory, soon, monkeypatch):
+    path = f"{memory}/a.zarr"
     with pytest.raises(StoreError, match=r"a\.zarr was taken over by another job"):  # noqa: SIM117
         with store.create(path, "dataset") as group:
             with monkeypatch.context() as patched:  # it hangs, and renews nothing
@@ -181,8 +181,8 @@ def test_what_is_replaced_while_it_is_read_is_no_zeros(folder):
         store.read(before)
 
 
-def test_damage_is_found_and_named(folder):
-    path = write(f"{folder}/a.zarr")
+def test_damage_is_found_and_named(memory):
+    path = write(f"{memory}/a.zarr")
     fs, name = places.opened(path)
     for found in fs.find(name):
         if "/X/" in found and not found.endswith("zarr.json"):
@@ -197,13 +197,13 @@ def test_damage_is_found_and_named(folder):
     assert value(path) == 1.0
 
 
-def test_a_pointer_that_leads_out_of_the_store_is_not_followed(folder, tmp_path):
-    write(f"{folder}/secret.zarr")
+def test_a_pointer_that_leads_out_of_the_store_is_not_followed(memory, tmp_path):
+    write(f"{memory}/secret.zarr")
     write(tmp_path / "secret.zarr")
-    for base in (folder, str(tmp_path)):
+    for base in (memory, str(tmp_path)):
         for version in ("../secret.zarr", "v-../../x", "/etc", 3, ["v-1"]):
             text = {"zarr_format": 3, "node_type": "group", "attributes": {"ask_dask": {"current": version}}}
-            if base == folder:
+            if base == memory:
                 places.located(f"{base}/a.zarr/zarr.json").write_bytes(json.dumps(text).encode())
             else:
                 (tmp_path / "a.zarr").mkdir(exist_ok=True)
@@ -233,20 +233,20 @@ def test_a_bucket_that_is_not_there_and_a_server_that_does_not_answer(s3, monkey
         write("s3://b/a.zarr")
 
 
-def test_a_checkpoint_is_kept_beside_the_store(folder, monkeypatch):
-    kept = store.Checkpoint(f"{folder}/.m.checkpoint", "one")
+def test_a_checkpoint_is_kept_beside_the_store(memory, monkeypatch):
+    kept = store.Checkpoint(f"{memory}/.m.checkpoint", "one")
     assert kept.load() is None and not kept.path.exists()
     kept.offer(lambda: {"x": np.arange(3)}, last=True)
     kept.offer(lambda: {"x": np.arange(4)}, last=True)
     assert kept.path.exists() and len(kept.load()["x"]) == 4
     with pytest.raises(StoreError, match="is the checkpoint of another fit"):
-        store.Checkpoint(f"{folder}/.m.checkpoint", "two").load()
+        store.Checkpoint(f"{memory}/.m.checkpoint", "two").load()
     kept.remove()
-    assert kept.load() is None and objects(f"{folder}/.m.checkpoint") == []
+    assert kept.load() is None and objects(f"{memory}/.m.checkpoint") == []
 
 
-def test_models_are_saved_and_loaded_by_url(folder):
+def test_models_are_saved_and_loaded_by_url(memory):
     X = RNG.normal(size=(80, 2))
     model = AsKLSClassifier(gamma=1.0, cv=2, random_state=0).fit(X, X[:, 0] > 0)
-    model.save(f"{folder}/m.zarr")
-    np.testing.assert_array_equal(load(f"{folder}/m.zarr").decision_function(X), model.decision_function(X))
+    model.save(f"{memory}/m.zarr")
+    np.testing.assert_array_equal(load(f"{memory}/m.zarr").decision_function(X), model.decision_function(X))

@@ -113,6 +113,8 @@ def open_sheet(url: str) -> Sheet:
     file = find(url)
     parquet = file.name.partition("?")[0].endswith((".parquet", ".pq"))
     sheet: Sheet = ParquetSheet(file) if parquet else TextSheet(file)
+    if not sheet.names:
+        raise InputError(f"{file.name} has no header: give a file whose first line names the columns.")
     numbered = sheet.names != tuple(str(i) for i in range(len(sheet.names)))  # that much a data frame writes
     if numbered and not np.isnan(to_numbers(pa.array(sheet.names))).any():
         raise InputError(f"{file.name} has numbers where the names of its columns should be: give it a header.")

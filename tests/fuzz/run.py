@@ -6,6 +6,7 @@ one file takes longer than 20 seconds. What a reader stumbles over is kept as a 
 
 import argparse
 import json
+import random
 import subprocess
 import sys
 import tempfile
@@ -14,14 +15,14 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
+NAMES = ("criteo", "avazu", "table", "graph", "svmlight", "samples", "labels", "ids", "compressed")
+"""The readers, not from `readers`: what is imported before atheris looks on has no coverage."""
 
 
 def main() -> None:
     """Run the readers one after another, and say what became of their files."""
-    from fuzz.readers import READERS
-
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--readers", default=",".join(READERS), help="with commas; default: all")
+    parser.add_argument("--readers", default=",".join(NAMES), help="with commas; default: all")
     parser.add_argument("--runs", type=int, default=20_000, help="files for each reader")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--to", type=Path, default=Path(tempfile.gettempdir()) / "ask-dask-fuzz")
@@ -53,7 +54,7 @@ def fuzz(reader: str, runs: int, seed: int, place: Path) -> None:
 
     with atheris.instrument_imports(include=["ask_dask.ingest"]):
         from fuzz.readers import attempt
-        from fuzz.seeds import SEEDS, WORDS
+        from fuzz.seeds import SEEDS, WORDS, spliced
 
     corpus, words = place / "corpus", place / "words"
     corpus.mkdir(exist_ok=True)
@@ -70,8 +71,19 @@ def fuzz(reader: str, runs: int, seed: int, place: Path) -> None:
         if counts["files"] % 500 == 0 or counts["files"] >= runs:
             (place / "counts.json").write_text(json.dumps(counts))
 
-    options = [f"-runs={runs}", f"-seed={seed}", "-timeout=20", "-max_len=4096", "-rss_limit_mb=3000"]
-    atheris.Setup([sys.argv[0], str(corpus), f"-dict={words}", f"-artifact_prefix={place}/found-", *options], one)
+    def mutate(data: bytes, most: int, number: int) -> bytes:
+        """In turn the fuzzer's own changes, and words put into a file that may be sound."""
+        rng = random.Random(number)
+        if rng.random() < 0.5:
+            return atheris.Mutate(data, most)
+        data = rng.choice([data, *SEEDS[reader]])
+        for _ in range(rng.randint(1, 3)):
+            data = spliced(data, rng.randrange(4096), rng.randrange(9), rng.choice(WORDS))
+        return data[:most]
+
+    options = [f"-runs={runs}", f"-seed={seed}", "-timeout=20", "-max_len=4096", "-len_control=0", "-rss_limit_mb=3000"]
+    options += [f"-dict={words}", f"-artifact_prefix={place}/found-"]
+    atheris.Setup([sys.argv[0], str(corpus), *options], one, custom_mutator=mutate)
     atheris.Fuzz()
 
 

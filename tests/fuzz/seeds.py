@@ -30,3 +30,9 @@ WORDS = [
     b"1e-400", b"../../x", b"qid:", b"id", b"14103200", b"a" * 200, b"0" * 400,
 ]  # fmt: skip
 """Pieces of text that readers have stumbled over, or might."""
+
+
+def spliced(data: bytes, place: int, length: int, word: bytes) -> bytes:
+    """Data with a word in the place of some of its bytes."""
+    place %= len(data) + 1
+    return data[:place] + word + data[place + length :]
