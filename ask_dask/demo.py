@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from ask_dask import store
 from ask_dask.errors import InputError, StoreError
 from ask_dask.ingest.synthetic import make_criteo
 
@@ -72,6 +73,7 @@ def make(folder: Path, n_rows: int) -> Path:
         raise InputError(f"rows={n_rows} is too few to show anything: make 1000 or more.")
     landmarks = [n for n in (250, 500, 1000) if n <= n_rows // 5] or [n_rows // 5]
     text = JOB.replace("{rows}", str(n_rows)).replace("[250, 500, 1000]", str(landmarks))
+    folder = store.local(folder)
     job = folder / "job.toml"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,26 @@
-"""One family of exceptions: each message says what was wrong, where, and what to do."""
+"""One family of exceptions: each message says what was wrong, where, and what to do. None tells a secret."""
+
+import re
+from typing import Any
+
+
+def mask(text: str) -> str:
+    """Text without the secrets of the URLs in it: users, passwords and keys before an @, and all that follows a ?.
+
+    >>> mask("ftp://me:secret@host/train.txt"), mask("https://host/a.gz?Signature=1"), mask("a@b.txt")
+    ('ftp://***@host/train.txt', 'https://host/a.gz?***', 'a@b.txt')
+    >>> mask("There is no file s3://key:se/cret@bucket/a: check the path?")
+    'There is no file s3://***@bucket/a: check the path?'
+    """
+    text = re.sub(r"://(?:[^/\s]*:.*|[^/\s]*)@", "://***@", text)  # a secret may hold a slash; rather too much
+    return re.sub(r"(://[^\s?'\"]*\?)[^\s'\"]*[^\s'\":;,.)]", r"\1***", text)
 
 
 class AskDaskError(Exception):
     """Anything a user can put right; the command line prints its message as one line and exits with 1."""
+
+    def __init__(self, message: str = "", *more: Any) -> None:
+        super().__init__(mask(message), *more)
 
 
 class InputError(AskDaskError, ValueError):

@@ -3,8 +3,10 @@
 import importlib.metadata
 import importlib.util
 import json
+import logging
 import os
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,39 @@ def done(ask):
         return json.loads(out)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def moto():
+    """The port of an S3 server on loopback."""
+    pytest.importorskip("s3fs")
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    yield server.get_host_and_port()[1]
+    server.stop()
+
+
+@pytest.fixture
+def s3(moto, monkeypatch):
+    """The URL of an empty bucket."""
+    from buckets import connect
+
+    url = f"s3://b{uuid.uuid4().hex}"
+    connect(monkeypatch, moto).mkdir(url)
+    return url
+
+
+@pytest.fixture
+def memory():
+    """The URL of an empty place in the memory of this process, which fsspec has as object storage."""
+    return f"memory://{uuid.uuid4().hex}"
+
+
+@pytest.fixture(params=["memory", "s3"])
+def folder(request):
+    """The URL of an empty place of object storage."""
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="session")

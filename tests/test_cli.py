@@ -209,7 +209,7 @@ REFUSED = [
     ((*FIT, "--to", "new.zarr", "--overwrite"), "new.zarr is no model store, so it is not replaced"),
     ((*FIT, "--to", "train.txt/x"), "Cannot write train.txt/x"),
     ((*FIT, "--to", "/proc/x"), "Cannot write /proc/x"),
-    ((*FIT, "--to", "s3://bucket/x"), "is a URL: give a local path"),
+    ((*FIT, "--to", "nosuch://me:secret@host/x"), "nosuch://***@host/x cannot be reached"),
     (FIT, "--to is missing"),
     (("fit", "--data", "model.zarr", *X), "is a model store, where a dataset store is needed"),
     (("fit", "--data", "nowhere", *X), "There is no store at nowhere"),

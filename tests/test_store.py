@@ -59,15 +59,6 @@ def test_any_path_is_taken_as_it_is(tmp_path, monkeypatch, name):
     )
 
 
-@pytest.mark.parametrize("url", ["s3://bucket/x", Path("s3://bucket/x"), "file:///tmp/x", "memory://x"])
-def test_urls_are_refused(url, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for use in (lambda: write(url), lambda: store.open_store(url), lambda: store.stored_bytes(url)):
-        with pytest.raises(StoreError, match="is a URL: give a local path"):
-            use()
-    assert names(tmp_path) == []
-
-
 @pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt(), SystemExit(3), OSError("no number")])
 def test_a_failure_leaves_nothing_and_passes_through(tmp_path, error):
     def fail(overwrite):

@@ -1,10 +1,12 @@
-"""Messages on stderr: lines for people, or with ASK_DASK_LOG=json an object a line for machines."""
+"""Messages on stderr: lines for people, or with ASK_DASK_LOG=json an object a line for machines; without secrets."""
 
 import json
 import logging
 import sys
 import time
 from typing import Any
+
+from ask_dask.errors import mask
 
 LOG = logging.getLogger("ask_dask")  # not the root: dask's own loggers then stay silent
 
@@ -17,7 +19,7 @@ class JsonLines(logging.Formatter):
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         said: dict[str, Any] = {
             "time": f"{moment}.{int(record.msecs):03d}Z", "level": record.levelname.lower(),
-            "message": record.getMessage(),
+            "message": mask(record.getMessage()),
         }  # fmt: skip
         return json.dumps(said | getattr(record, "facts", {}))
 
@@ -27,7 +29,7 @@ class Lines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """A line."""
-        return f"{'ask-dask: ' * (record.levelno >= logging.ERROR)}{record.getMessage()}"
+        return f"{'ask-dask: ' * (record.levelno >= logging.ERROR)}{mask(record.getMessage())}"
 
 
 def to_stderr(as_json: bool, level: int) -> None:

@@ -17,6 +17,7 @@ from ask_dask.cli.log import LOG, to_stderr
 from ask_dask.cli.words import in_words
 from ask_dask.cluster import running_on
 from ask_dask.compute import progress_shown
+from ask_dask.errors import mask
 
 
 @Parameter(name="*")
@@ -56,7 +57,7 @@ class Run:
         if self.log == "json":
             LOG.info(line)
         elif not self.quiet:
-            print(line, file=sys.stderr, flush=True)
+            print(mask(line), file=sys.stderr, flush=True)
 
     def show(self, result: Any, words: Callable[[Any], str]) -> None:
         """The result on stdout, for a machine or in words."""

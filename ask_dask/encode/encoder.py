@@ -193,7 +193,7 @@ class Encoder:
         """
         about = store.about(group).get("encoder")
         if about is None:
-            raise InputError(f"There is no encoder in {group.store_path}: give the group that one was saved to.")
+            raise InputError(f"There is no encoder in {store.place(group)}: give the group that one was saved to.")
         settings: dict[str, Any] = about | {name: tuple(about[name]) for name in ("numeric", "categorical")}
         for name in ("fold_rows", "fold_positives", "moments", "counts", "sums"):
             settings[name] = store.read(store.array(group, name))

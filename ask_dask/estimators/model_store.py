@@ -6,7 +6,7 @@ import numpy as np
 import zarr
 
 from ask_dask import store
-from ask_dask.errors import StoreError
+from ask_dask.errors import StoreError, mask
 from ask_dask.estimators.askls import AsKLSClassifier, AsKLSRegressor
 from ask_dask.estimators.base import AsKLS
 from ask_dask.estimators.merge import Merger
@@ -131,7 +131,7 @@ def _parameters(model: AsKLS) -> dict[str, Any]:
         given["class_weight"] = list(given["class_weight"].items())
     elif isinstance(given.get("class_weight"), list):  # a dict for each of several labels
         given["class_weight"] = [{"of_label": list(weights.items())} for weights in given["class_weight"]]
-    given["checkpoint"] = None if model.checkpoint is None else str(model.checkpoint)
+    given["checkpoint"] = None if model.checkpoint is None else mask(str(model.checkpoint))
     return {key: json_parameter(value) for key, value in given.items()}
 
 

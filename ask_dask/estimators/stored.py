@@ -11,7 +11,7 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 import zarr
-from zarr.storage import LocalStore, MemoryStore
+from zarr.storage import FsspecStore, LocalStore, MemoryStore
 
 from ask_dask import store
 from ask_dask.errors import StoreError
@@ -55,6 +55,8 @@ def without_arrays(spec: Any, group: zarr.Group) -> Any:
 
 def _absolute(array: zarr.Array) -> str:
     """Where an array is, wherever the model is loaded from."""
+    if isinstance(array.store, FsspecStore):
+        return store.place(array)
     return str(Path(store.place(array)).absolute()) if isinstance(array.store, LocalStore) else str(array.store_path)
 
 
@@ -71,7 +73,7 @@ def with_arrays(spec: Any, group: zarr.Group) -> Any:
 
 def _open_matrix(spec: dict[str, Any]) -> zarr.Array:
     try:
-        found = zarr.open_array(spec["zarr"], mode="r")
+        found = zarr.open_array(store.zarr_store(store.located(spec["zarr"])), mode="r")
     except (OSError, KeyError, ValueError) as error:
         raise StoreError(f"The kernel matrix of the model is not at {spec['zarr']} any more: put it back.") from error
     if list(found.shape) != spec["shape"] or str(found.dtype) != spec["dtype"]:

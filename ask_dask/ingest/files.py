@@ -4,17 +4,16 @@ Piece k of a file holds the lines that start in bytes k * size .. (k + 1) * size
 byte ranges, many at a time; a compressed one is decompressed from its start. Both give the same pieces.
 """
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from fsspec.compression import compr
-from fsspec.core import url_to_fs
 from fsspec.utils import infer_compression
 
-from ask_dask.errors import InputError
+from ask_dask import store
+from ask_dask.errors import InputError, mask
 
 PIECE_BYTES = 32 << 20
 """Text of one piece: a constant, so that nothing depends on the number of workers."""
@@ -53,16 +52,6 @@ class RawFile:
         return -(-(self.size or 0) // piece_bytes)
 
 
-def mask(url: str) -> str:
-    """The URL without its secrets.
-
-    >>> mask("ftp://me:secret@host/train.txt"), mask("https://host/a.gz?Signature=1"), mask("a@b.txt")
-    ('ftp://***@host/train.txt', 'https://host/a.gz?***', 'a@b.txt')
-    """
-    url = re.sub(r"://[^/]*@", "://***@", url)
-    return re.sub(r"\?.*", "?***", url) if "://" in url else url
-
-
 def unmark(text: bytes) -> bytes:
     """The start of a file without the mark that some programs put before UTF-8."""
     return text.removeprefix(b"\xef\xbb\xbf")
@@ -76,11 +65,11 @@ def find(url: str) -> RawFile:
     InputError
         Nothing there, a directory, an empty file, no permission, or a file system that is not installed.
     """
-    name = mask(url)
+    name = mask(f"{url.partition('?')[0]}?***" if "://" in url and "?" in url else url)
     try:
-        fs, path = url_to_fs(url)
+        fs, path = store.opened(url)
     except (ImportError, ValueError) as error:
-        raise InputError(f"{name} cannot be opened: {mask(str(error))}") from error
+        raise InputError(f"{name} cannot be opened: {error}") from error
     with _reading(name):
         about = fs.info(path)
     if about.get("type") == "directory":
@@ -123,7 +112,7 @@ def read_piece(file: RawFile, piece: int, piece_bytes: int) -> bytes:
     """
     size = file.size or 0
     start, stop = max(piece * piece_bytes - 1, 0), min((piece + 1) * piece_bytes, size)
-    fs, path = url_to_fs(file.url)
+    fs, path = store.opened(file.url)
     with _reading(file.name):
         text = fs.cat_file(path, start=start, end=min(stop + (64 << 10), size))
         if text.find(b"\n", stop - 1 - start) < 0:
@@ -179,7 +168,7 @@ def _read(file: RawFile, stream: Any, count: int, lines: int) -> bytes:
             parts.append(part)
             count -= len(part)
     except Exception as error:  # each codec has its own family of errors
-        if file.compression is None:
+        if file.compression is None or store.is_of_library(error):
             raise
         reached = lines + sum(part.count(b"\n") for part in parts) + 1
         raise InputError(
@@ -190,7 +179,7 @@ def _read(file: RawFile, stream: Any, count: int, lines: int) -> bytes:
 
 @contextmanager
 def _text(file: RawFile) -> Iterator[Any]:
-    fs, path = url_to_fs(file.url)
+    fs, path = store.opened(file.url)
     with _reading(file.name), fs.open(path, "rb") as raw:
         if file.compression is None:
             yield raw
@@ -212,5 +201,7 @@ def _reading(name: str) -> Iterator[None]:
         raise InputError(f"{name} may not be read: check its permissions.") from error
     except IsADirectoryError as error:
         raise InputError(f"{name} is a directory: give the files in it.") from error
-    except (OSError, EOFError) as error:
-        raise InputError(f"{name} cannot be read ({mask(str(error))}): check the connection or the disk.") from error
+    except Exception as error:
+        if not (isinstance(error, EOFError) or store.is_failure(error)):
+            raise
+        raise InputError(f"{name} cannot be read ({error}): check the connection or the disk.") from error

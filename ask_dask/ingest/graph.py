@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import zarr
 
 from ask_dask import budget, compute, store
-from ask_dask.errors import InputError
+from ask_dask.errors import InputError, mask
 from ask_dask.ingest import files as raw
 from ask_dask.ingest.cells import Cells, to_integers, to_numbers
 from ask_dask.ingest.labels import Labels, label_counts, read_ids, read_labels, require_filled
@@ -90,7 +90,7 @@ def ingest_graph(
         with compute.measured(steps, "read"):
             listed, about_nodes = read_ids(str(nodes)) if nodes else (None, None)
             read = read_labels(str(labels)) if labels else None
-            numbering = Numbering(listed, Path(str(nodes)).name)
+            numbering = Numbering(listed, Path(mask(str(nodes))).name)
             weights, about_edges = _read_edges(paths, numbering, memory)
         with compute.measured(steps, "write"):
             described = _write(group, numbering, weights, read)

@@ -1,6 +1,5 @@
 """Samples of points, one sample an item -> a dataset store with the divergences between the items' mixtures."""
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -108,7 +107,7 @@ def ingest_samples(
         described |= {"files": [*about, *([read.about] if read else [])], "parameters": parameters}
         described["n_points"] = sum(map(len, samples))
         store.describe(group, **(facts or {}) | described, steps=steps)
-    shutil.rmtree(place, ignore_errors=True)
+    store.remove(place)
 
 
 def read_divergence(group: zarr.Group) -> zarr.Array:
@@ -141,23 +140,24 @@ def _rows(names: list[str], labels: Labels | None) -> tuple[np.ndarray, np.ndarr
 
 
 def _work_place(to: str | Path) -> Path:
-    path = store.local(to)
+    path = store.located(to)
     return path.with_name(f".{path.name}.work")
 
 
 def _open_work(place: Path, key: str) -> zarr.Group:
     """The group that unfinished work is kept in: one that is there for the same work, or a new one."""
     try:
-        if place.is_dir() and any(place.iterdir()):
-            group = zarr.open_group(place, mode="r+", zarr_format=3)
+        if place.is_dir() and store.files(place):
+            group = zarr.open_group(store.zarr_store(place), mode="r+", zarr_format=3)
             found = store.about(group).get("work")
             if found == key:
                 return group
             if found is None:
                 raise ValueError("it holds something else")
-            shutil.rmtree(place)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        group = zarr.open_group(place, mode="w", zarr_format=3)
+            store.remove(place)
+        if not isinstance(place, store.Url):
+            place.parent.mkdir(parents=True, exist_ok=True)
+        group = zarr.open_group(store.zarr_store(place), mode="w", zarr_format=3)
         store.describe(group, work=key)
     except (OSError, ValueError, KeyError) as error:
         raise StoreError(

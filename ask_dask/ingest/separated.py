@@ -6,6 +6,7 @@ For files whose every row must be right: edge lists, labels, tables, samples. Cl
 import csv
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -21,6 +22,7 @@ from ask_dask.ingest.cells import Cells
 from ask_dask.ingest.sift import is_text
 
 _NO_DELIMITER = "\x1f"  # the whole line is one cell
+_UNEVEN = re.compile(r"CSV parse error: Row #(\d+): Expected \d+ columns, got (\d+)")
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,10 @@ class Rule:
         delimiter = self.delimiter(line)
         if delimiter == " ":
             return line.split()
-        cells = next(csv.reader([line], delimiter=delimiter), []) if self.quotes else line.split(delimiter)
+        cells = line.split(delimiter)
+        if self.quotes:
+            with suppress(csv.Error):  # a cell beyond its limit, or a stray carriage return, which is refused elsewhere
+                cells = next(csv.reader([line], delimiter=delimiter), [])
         return [cell.strip() for cell in cells]
 
 
@@ -127,6 +132,7 @@ class Reader:
         return self.file.about(self.rows, self._digest.hexdigest())
 
     def _cells(self, text: bytes, lines: np.ndarray, only: Sequence[int] | None) -> Cells:
+        self._check_line_ends(text, lines)
         if not self.width:
             self._look(text, int(lines[0]))
         spaced, delimiter = b" " in text, self.delimiter
@@ -144,13 +150,6 @@ class Reader:
             raise InputError(f"{self.file.name}, line {line} has {_columns(self.width)}: {self.rule.needs}.")
 
     def _table(self, text: bytes, lines: np.ndarray, delimiter: str, names: list[str]) -> pa.Table:
-        self._check_line_ends(text, lines)
-        uneven: list[pa.csv.InvalidRow] = []
-
-        def refuse(row: pa.csv.InvalidRow) -> str:
-            uneven.append(row)
-            return "error"
-
         try:
             table = pa.csv.read_csv(
                 pa.BufferReader(text),
@@ -159,7 +158,7 @@ class Reader:
                 ),
                 pa.csv.ParseOptions(
                     delimiter=delimiter, quote_char='"' if self.rule.quotes else False, double_quote=self.rule.quotes,
-                    escape_char=False, ignore_empty_lines=False, invalid_row_handler=refuse,
+                    escape_char=False, ignore_empty_lines=False,
                 ),
                 pa.csv.ConvertOptions(
                     column_types={name: pa.binary() for name in names}, include_columns=names, null_values=[],
@@ -167,12 +166,12 @@ class Reader:
                 ),
             )  # fmt: skip
         except pa.ArrowInvalid as error:
+            uneven = _UNEVEN.match(str(error))  # a handler of such rows would not be told those that are not UTF-8
             if not uneven:
                 raise InputError(f"{self.file.name}, near line {lines[0]}: {error}; correct the file.") from error
-            place = f"{self.file.name}, line {lines[uneven[0].number - 1]}"
+            place, width = f"{self.file.name}, line {lines[int(uneven[1]) - 1]}", int(uneven[2])
             raise InputError(
-                f"{place} has {_columns(uneven[0].actual_columns)} and the lines before it {self.width}: "
-                f"{self.rule.needs}."
+                f"{place} has {_columns(width)} and the lines before it {self.width}: {self.rule.needs}."
             ) from error
         if table.num_rows != len(lines):
             raise InputError(

@@ -7,12 +7,11 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fsspec.core import url_to_fs
 
 from ask_dask import store
 from ask_dask.errors import InputError
 from ask_dask.ingest.cells import Cells, to_numbers
-from ask_dask.ingest.files import RawFile, find, mask, read_head, unmark
+from ask_dask.ingest.files import RawFile, find, read_head, unmark
 from ask_dask.ingest.separated import Reader, Rule
 
 RULE = Rule("give each row as many cells as the header has names", delimiters="\t,;", comments=b"", quotes=True)
@@ -95,12 +94,12 @@ class ParquetSheet:
 
     @contextmanager
     def _opened(self) -> Iterator[pq.ParquetFile]:
-        fs, path = url_to_fs(self.file.url)
+        fs, path = store.opened(self.file.url)
         try:
             with fs.open(path, "rb") as raw, pq.ParquetFile(raw) as parquet:
                 yield parquet
         except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{self.file.name} cannot be read as Parquet: {mask(str(error))}.") from error
+            raise InputError(f"{self.file.name} cannot be read as Parquet: {error}.") from error
 
 
 def open_sheet(url: str) -> Sheet:
@@ -114,6 +113,8 @@ def open_sheet(url: str) -> Sheet:
     file = find(url)
     parquet = file.name.partition("?")[0].endswith((".parquet", ".pq"))
     sheet: Sheet = ParquetSheet(file) if parquet else TextSheet(file)
+    if not sheet.names:
+        raise InputError(f"{file.name} has no header: give a file whose first line names the columns.")
     numbered = sheet.names != tuple(str(i) for i in range(len(sheet.names)))  # that much a data frame writes
     if numbered and not np.isnan(to_numbers(pa.array(sheet.names))).any():
         raise InputError(f"{file.name} has numbers where the names of its columns should be: give it a header.")

@@ -54,7 +54,7 @@ def write_report(
     StoreError
         The file exists, or cannot be written.
     """
-    path = store.local(to)
+    path = store.located(to)
     store.refuse_existing(path, overwrite)
     values = store.read(group["singular_values"]) if "singular_values" in group else np.zeros(0)  # type: ignore[arg-type]
     facts = store.about(group)
@@ -68,6 +68,9 @@ def write_report(
 
 
 def _publish(page: str, path: Path) -> None:
+    if isinstance(path, store.Url):
+        path.write_bytes(page.encode())  # whole or not at all, as object storage is
+        return
     partial = path.with_name(f".{path.name}.partial-{uuid.uuid4().hex[:8]}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -79,7 +79,7 @@ def score_predictions(predictions: zarr.Group, data: zarr.Group | None = None) -
         The predictions were not made from this data, or have another number of rows, or are of an unknown task.
     """
     labelled, facts = predictions if data is None else data, store.about(predictions)
-    place, source = (str(group.store_path).removeprefix("file://") for group in (predictions, labelled))
+    place, source = (store.place(group) for group in (predictions, labelled))
     wanted = facts.get("data_fingerprint") if data is None else store.about(data).get("fingerprint")
     name = facts.get("task", "classification")
     if "y" not in labelled:

@@ -2,8 +2,9 @@
 
 import json
 import os
-import shutil
 import tempfile
+import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -18,7 +19,7 @@ from ask_dask.estimators import load
 from ask_dask.ingest import ingest, read_rejects
 from ask_dask.ingest.files import find
 from ask_dask.sparse import rows_of
-from ask_dask.steps.options import List, Overwrite, Step, Storing
+from ask_dask.steps.options import List, Overwrite, Place, Step, Storing
 from ask_dask.steps.prediction import write_predictions
 from ask_dask.steps.rows import require_rows
 
@@ -28,7 +29,7 @@ class Predict(Storing):
 
     title: ClassVar[str] = "predict"
     do: Annotated[Literal["predict"], Parameter(show=False, parse=False)] = "predict"
-    model: Annotated[Path, Field(description="The model store.")]
+    model: Annotated[Place, Field(description="The model store.")]
     data: Annotated[
         list[str], *List, Field(description="A dataset store, or raw files (with commas) for the model's own encoder.")
     ]
@@ -41,7 +42,7 @@ class Predict(Storing):
     def run(self) -> dict[str, Any]:
         store.refuse_existing(self.to, self.overwrite, "predictions")
         model = store.open_store(self.model, "model")
-        if len(self.data) == 1 and Path(self.data[0]).is_dir():
+        if len(self.data) == 1 and store.located(self.data[0]).is_dir():
             return self._predict(model, store.open_store(self.data[0], "dataset"))
         found = store.about(model).get("data", {}).get("format")
         if "encoder" not in model or not found:
@@ -53,7 +54,8 @@ class Predict(Storing):
                    memory=self.bytes_allowed)  # fmt: skip
             return self._predict(model, store.open_store(folder / "rows.zarr", "dataset"))
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(StoreError):  # rather say what went wrong before
+                store.remove(folder)
 
     def _predict(self, model: zarr.Group, data: zarr.Group) -> dict[str, Any]:
         _check_features(self.model, model, self.data[0], data)
@@ -83,9 +85,9 @@ class Score(Step):
 
     title: ClassVar[str] = "score"
     do: Annotated[Literal["score"], Parameter(show=False, parse=False)] = "score"
-    predictions: Annotated[Path, Field(description="The predictions store.")]
+    predictions: Annotated[Place, Field(description="The predictions store.")]
     data: Annotated[
-        Path | None, Field(description="The dataset store with the labels; default: those the predictions carry.")
+        Place | None, Field(description="The dataset store with the labels; default: those the predictions carry.")
     ] = None
 
     def inputs(self) -> dict[str, Any]:
@@ -104,11 +106,13 @@ class Report(Step):
 
     title: ClassVar[str] = "report"
     do: Annotated[Literal["report"], Parameter(show=False, parse=False)] = "report"
-    model: Annotated[Path | None, Field(description="The model store.")] = None
-    embedding: Annotated[Path | None, Field(description="The embedding store, in place of a model.")] = None
-    to: Annotated[Path, Field(description="The HTML file to write.")]
-    predictions: Annotated[Path | None, Field(description="Predictions of labelled rows, to show their scores.")] = None
-    data: Annotated[Path | None, Field(description="The dataset store with the labels of the predictions.")] = None
+    model: Annotated[Place | None, Field(description="The model store.")] = None
+    embedding: Annotated[Place | None, Field(description="The embedding store, in place of a model.")] = None
+    to: Annotated[Place, Field(description="The HTML file to write.")]
+    predictions: Annotated[Place | None, Field(description="Predictions of labelled rows, to show their scores.")] = (
+        None
+    )
+    data: Annotated[Place | None, Field(description="The dataset store with the labels of the predictions.")] = None
     overwrite: Overwrite = False
 
     def inputs(self) -> dict[str, Any]:
@@ -148,7 +152,7 @@ class Report(Step):
         test = scores(self.predictions, self.data) if self.predictions else None
         steps = store.about(store.open_store(self.predictions))["steps"] if self.predictions else []
         page = report.write_report(group, self.to, self.overwrite, test, steps=steps, mark=self._mark())
-        return {"path": str(page), "bytes": page.stat().st_size}
+        return {"path": str(page), "bytes": len(page.read_bytes())}
 
 
 def scores(predictions: Path, data: Path | None) -> dict[str, Any]:
@@ -169,7 +173,7 @@ def info(path: Path) -> dict[str, Any]:
     facts = {key: value for key, value in about.items() if key not in hidden}
     if "held_out" in about:
         facts["held_out"] = {k: v for k, v in about["held_out"].items() if k not in ("roc", "calibration")}
-    return {"path": str(path), "bytes": store.stored_bytes(path), "arrays": arrays} | facts
+    return {"path": str(store.located(path)), "bytes": store.stored_bytes(path), "arrays": arrays} | facts
 
 
 def _sparse_rows(group: zarr.Group) -> list[tuple[str, Any]]:
@@ -221,7 +225,7 @@ def _base(model: zarr.Group) -> str:
 
 
 def _input_fingerprint(path: str) -> Any:
-    if Path(path).is_dir():
+    if store.located(path).is_dir():
         return store.about(store.open_store(path, "dataset"))["fingerprint"]
     return file_facts(path)
 
@@ -234,6 +238,8 @@ def file_facts(path: str) -> list[Any]:
 
 def _folder_beside(path: Path) -> Path:
     """A new hidden folder where the path will be."""
+    if isinstance(path, store.Url):
+        return path.with_name(f".{path.name}.rows-{uuid.uuid4().hex[:8]}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=f".{path.name}.rows-", dir=path.parent))

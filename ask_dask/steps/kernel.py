@@ -1,6 +1,5 @@
 """The options that name a kernel and its parameters, and the kernel that they make for a dataset store."""
 
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import zarr
@@ -8,7 +7,7 @@ from cyclopts import Group, Parameter
 from pydantic import Field
 
 from ask_dask import store
-from ask_dask.errors import InputError
+from ask_dask.errors import InputError, StoreError
 from ask_dask.ingest import read_divergence, read_graph
 from ask_dask.kernels import (
     RBF,
@@ -25,7 +24,7 @@ from ask_dask.kernels import (
     Precomputed,
     StudentT,
 )
-from ask_dask.steps.options import Storing
+from ask_dask.steps.options import Place, Storing
 
 TAKES: dict[str, tuple[str, ...]] = {
     "sne": ("bandwidth", "normaliser"),
@@ -57,7 +56,7 @@ OfKernel = Parameter(group=Group("Kernel", sort_key=1))
 class KernelOptions(Storing):
     """Which kernel, and its parameters."""
 
-    data: Annotated[Path, Field(description="The dataset store.")]
+    data: Annotated[Place, Field(description="The dataset store.")]
     kernel: Annotated[
         NAMES | None,
         OfKernel,
@@ -84,7 +83,7 @@ class KernelOptions(Storing):
     ] = "in-degree"
     self_loops: Annotated[bool, OfKernel, Field(description="graph: an edge from each node to itself.")] = True
     matrix: Annotated[
-        Path | None, OfKernel, Field(description="precomputed: a zarr array (N, N); rows hold point numbers.")
+        Place | None, OfKernel, Field(description="precomputed: a zarr array (N, N); rows hold point numbers.")
     ] = None
     symmetrise: Annotated[
         Literal["mean", "K'K", "KK'"] | None,
@@ -151,8 +150,11 @@ class KernelOptions(Storing):
         if self.matrix is None:
             raise InputError("The precomputed kernel needs its matrix: give --matrix, the path of a zarr array (N, N).")
         try:
-            K = zarr.open_array(self.matrix.absolute(), mode="r")
+            with store.reaching(self.matrix):
+                K = zarr.open_array(store.zarr_store(self.matrix.absolute()), mode="r")
         except (OSError, KeyError, ValueError, TypeError) as error:
+            if isinstance(error, StoreError):
+                raise
             raise InputError(f"{self.matrix} is not a zarr array: give --matrix the path of one, (N, N).") from error
         if K.ndim != 2 or K.shape[0] != K.shape[-1] or K.dtype.kind not in "biuf":
             raise InputError(
@@ -165,5 +167,4 @@ class KernelOptions(Storing):
         """What tells a changed matrix without reading it: its bytes, and when they were last written."""
         if self.matrix is None:
             return {}
-        files = [file.stat() for file in self.matrix.rglob("*") if file.is_file()]
-        return {"matrix": [sum(file.st_size for file in files), max((file.st_mtime for file in files), default=0.0)]}
+        return {"matrix": [sum(store.files(self.matrix).values()), store.last_written(self.matrix)]}

@@ -1,6 +1,5 @@
 """The step that makes up a click log: files of text, or the dataset store that they would be ingested to."""
 
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
@@ -9,13 +8,13 @@ from pydantic import Field
 from ask_dask.errors import InputError
 from ask_dask.ingest.synthetic import make_folder, make_store, read_manifest
 from ask_dask.steps.each import info
-from ask_dask.steps.options import Encoding, Placing, Seed, Storing, read_encoder
+from ask_dask.steps.options import Encoding, Place, Placing, Seed, Storing, read_encoder
 
 
 class MakeOptions(Encoding, Placing):
     """Which rows to make, and as what; how columns become numbers is for a store."""
 
-    to: Annotated[Path, Field(description="The folder to make, or with --store the store.")]
+    to: Annotated[Place, Field(description="The folder to make, or with --store the store.")]
     rows: Annotated[int, Field(ge=1, description="Rows to make; Criteo's log has 45840617.")]
     first: Annotated[int, Field(ge=0, description="Number of the first row: others may have been made before.")] = 0
     seed: Annotated[Seed, Field(description="Seed of the log; a row depends on it and on its own number alone.")] = 0

@@ -1,11 +1,12 @@
 """What the options of every step are made of, and what a step is."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from cyclopts import Parameter
 from dask.utils import parse_bytes
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WrapValidator
 
 from ask_dask import store
 from ask_dask.encode import Encoder
@@ -29,6 +30,16 @@ def _check_size(value: str | None) -> str | None:
     raise ValueError("not a size such as 2GiB or 512MiB")
 
 
+def _locate(path: Any, as_path: Callable[[Any], Path]) -> Path:
+    return store.located(path if isinstance(path, store.Url) else as_path(path))
+
+
+Place = Annotated[
+    Path,
+    WrapValidator(_locate),
+    PlainSerializer(lambda place, info: str(place) if info.mode == "json" else place, when_used="unless-none"),
+]
+"""A path, or the URL of object storage, which then is a `store.Url`."""
 List = (BeforeValidator(_split), Parameter(negative="", consume_multiple=False))
 Memory = Annotated[
     str | None,
@@ -71,7 +82,7 @@ class Placing(BaseModel):
     """Where a store goes, and what making it may take."""
 
     model_config = ConfigDict(extra="forbid")
-    to: Annotated[Path, Field(description="The store to make.")]
+    to: Annotated[Place, Field(description="The store to make.")]
     overwrite: Overwrite = False
     memory: Memory = None
 
@@ -93,7 +104,7 @@ class Encoding(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     encoder: Annotated[
-        Path | None,
+        Place | None,
         Field(description="A dataset or model store whose encoder to use, for new rows; default: fit one."),
     ] = None
     encoding_folds: Annotated[int, Field(ge=2, le=255, description="Folds of the target encoding.")] = 5

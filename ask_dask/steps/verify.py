@@ -16,7 +16,7 @@ def verify(path: Path) -> dict[str, Any]:
     What stops a store from being opened is the only problem that is then told; damaged chunks are all told, each by
     array and rows.
     """
-    facts: dict[str, Any] = {"path": str(path), "arrays": 0, "bytes": 0, "problems": []}
+    facts: dict[str, Any] = {"path": str(store.located(path)), "arrays": 0, "bytes": 0, "problems": []}
     try:
         arrays = [found for _, found in store.open_store(path).members(max_depth=None) if isinstance(found, zarr.Array)]
     except StoreError as error:

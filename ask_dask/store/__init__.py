@@ -2,8 +2,9 @@
 
 A store is a directory with one zarr group. Its attributes hold, under `ask_dask`, the schema (dataset, model,
 embedding, predictions or checkpoint), the version, who made it from what, what was measured while it was made, and a
-list of its files. It is written under a temporary name beside its place and renamed when whole, so a half-written store
-is never taken for a complete one. Nothing in it is pickled: arrays of numbers and fixed-width text, and JSON.
+list of its files. It is written under a temporary name beside its place and renamed when whole; on object storage,
+where nothing can be renamed, it is pointed to when whole. So a half-written store is never taken for a complete one.
+Nothing in it is pickled: arrays of numbers and fixed-width text, and JSON.
 """
 
 from ask_dask.store.arrays import (
@@ -21,6 +22,18 @@ from ask_dask.store.attributes import VERSIONS, about, describe
 from ask_dask.store.checkpoint import Checkpoint
 from ask_dask.store.opening import open_store, origin, stored_bytes
 from ask_dask.store.paths import local, refuse_existing
+from ask_dask.store.places import (
+    Url,
+    files,
+    is_failure,
+    is_of_library,
+    last_written,
+    located,
+    opened,
+    reaching,
+    remove,
+    zarr_store,
+)
 from ask_dask.store.publish import create
 from ask_dask.store.state import checkpoint_of, state
 
@@ -28,6 +41,7 @@ __all__ = [
     "QUICK",
     "VERSIONS",
     "Checkpoint",
+    "Url",
     "about",
     "array",
     "checkpoint_of",
@@ -35,15 +49,24 @@ __all__ = [
     "create_aligned",
     "create_array",
     "describe",
+    "files",
     "fingerprint",
+    "is_failure",
+    "is_of_library",
+    "last_written",
     "local",
+    "located",
     "open_store",
+    "opened",
     "origin",
     "place",
+    "reaching",
     "read",
     "refuse_existing",
+    "remove",
     "state",
     "stored_bytes",
     "subgroup",
     "write_array",
+    "zarr_store",
 ]

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
+from zarr.storage import FsspecStore
 
 from ask_dask import budget
-from ask_dask.errors import StoreError
+from ask_dask.errors import StoreError, mask
+from ask_dask.store.places import is_failure, is_replaced
 
 QUICK = (BloscCodec(cname="lz4", clevel=5, shuffle="shuffle"), Crc32cCodec())
 """How large arrays are compressed. Encoded features: four times as fast to write as zstd level 1, six times as fast to
@@ -92,7 +94,7 @@ def array(group: zarr.Group, name: str) -> zarr.Array:
     StoreError
         The store lacks it.
     """
-    found = group.get(name)
+    found = _found(group, name)
     if not isinstance(found, zarr.Array):
         raise StoreError(f"{place(group)} has no array {name!r}: it is damaged, make it again.")
     return found
@@ -100,14 +102,25 @@ def array(group: zarr.Group, name: str) -> zarr.Array:
 
 def subgroup(group: zarr.Group, name: str) -> zarr.Group:
     """A group of a store, StoreError when the store lacks it."""
-    found = group.get(name)
+    found = _found(group, name)
     if not isinstance(found, zarr.Group):
         raise StoreError(f"{place(group)} has no group {name!r}: it is damaged, make it again.")
     return found
 
 
+def _found(group: zarr.Group, name: str) -> Any:
+    """What has this name; None where it is none, such as one that leads out of the group."""
+    try:
+        return group.get(name)
+    except ValueError:
+        return None
+
+
 def place(found: zarr.Array | zarr.Group) -> str:
-    """The path of a stored array or group, as a person writes it."""
+    """The path or URL of a stored array or group, as a person writes it."""
+    if isinstance(kept := found.store_path.store, FsspecStore):
+        fs = getattr(kept.fs, "sync_fs", kept.fs)
+        return mask(fs.unstrip_protocol(f"{kept.path}/{found.path}".rstrip("/")))
     return str(found.store_path).removeprefix("file://")
 
 
@@ -117,15 +130,25 @@ def read(array: zarr.Array, start: int = 0, stop: int | None = None) -> np.ndarr
     Raises
     ------
     StoreError
-        When a chunk's checksum does not match: names the store, the array and the rows.
+        When a chunk's checksum does not match: names the store, the array and the rows. Or where it is cannot be
+        reached.
     """
+    remote = array.store if isinstance(array.store, FsspecStore) else None
     try:
-        return np.asarray(array[start:stop] if array.ndim else array[...])
-    except (ValueError, RuntimeError, OSError) as error:
+        values = np.asarray(array[start:stop] if array.ndim else array[...])
+        replaced = remote and is_replaced(remote)
+    except Exception as error:
+        if remote and is_failure(error):
+            raise StoreError(f"{place(array)} cannot be read now ({error}): check the connection.") from error
+        if not isinstance(error, ValueError | RuntimeError | OSError):
+            raise
         first, last = _damaged(array, start, stop) if array.ndim else (0, 1)
         raise StoreError(
             f"{place(array)} is damaged between rows {first} and {last} ({error}): make the store again."
         ) from error
+    if replaced:
+        raise StoreError(f"{place(array)} was replaced by another job while it was read: start again.")
+    return values
 
 
 def _damaged(array: zarr.Array, start: int, stop: int | None) -> tuple[int, int]:

@@ -1,10 +1,10 @@
 """What interrupted work goes on from: a store, written now and then, and used only for the same problem."""
 
 import logging
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from ask_dask.errors import CheckpointError, InputError, StoreError
 from ask_dask.store.arrays import array, create_array, read
 from ask_dask.store.attributes import about, describe
 from ask_dask.store.opening import open_store
-from ask_dask.store.paths import local
+from ask_dask.store.places import located
 from ask_dask.store.publish import create, erase, settle
 
 log = logging.getLogger("ask_dask")
@@ -38,8 +38,8 @@ class Checkpoint:
         Fingerprint of everything that decides the result.
     """
 
-    def __init__(self, path: str | Path, problem: str) -> None:
-        self.path, self.problem = local(path), problem
+    def __init__(self, path: str | os.PathLike, problem: str) -> None:
+        self.path, self.problem = located(path), problem
         self._started, self._before = time.monotonic(), 0.0
         self._due: float | None = None
         self._latest: tuple[Callable[[], dict[str, np.ndarray]], dict[str, Any]] | None = None

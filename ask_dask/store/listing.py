@@ -5,22 +5,19 @@ the list, carry a hash of themselves.
 """
 
 import json
-import os
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import zarr
 
 from ask_dask.store.arrays import fingerprint
 from ask_dask.store.attributes import KEY, about, describe
+from ask_dask.store.paths import METADATA
+from ask_dask.store.places import Place, files, read_all
 
-METADATA = "zarr.json"
 
-
-def close(group: zarr.Group, path: Path) -> None:
+def close(group: zarr.Group, place: Place) -> None:
     """Write the list of files, the last thing that is written into a store."""
-    describe(group, complete=True, listed=dict(_files(path)))
+    describe(group, complete=True, listed=_files(place))
     describe(group, seal=_seal(about(group)))
 
 
@@ -29,12 +26,12 @@ def members(attributes: dict[str, Any]) -> list[str]:
     return sorted(name.removesuffix(f"/{METADATA}") for name in attributes["listed"] if name.endswith(f"/{METADATA}"))
 
 
-def wrong(path: Path) -> list[str]:
+def wrong(place: Place) -> list[str]:
     """What of a complete store is missing, cut short or changed, in words; chunks are not read."""
-    attributes = json.loads((path / METADATA).read_text(encoding="utf-8"))["attributes"][KEY]
+    attributes = json.loads((place / METADATA).read_text(encoding="utf-8"))["attributes"][KEY]
     if attributes.get("seal") != _seal(attributes):
         return [f"{METADATA} was changed after the store was made"]
-    found, listed = dict(_files(path)), attributes["listed"]
+    found, listed = _files(place), attributes["listed"]
     return [_difference(name, listed[name], found.get(name)) for name in listed if listed[name] != found.get(name)]
 
 
@@ -46,14 +43,11 @@ def _difference(name: str, listed: list[Any], found: list[Any] | None) -> str:
     return f"{name} was changed after the store was made"
 
 
-def _files(path: Path) -> Iterator[tuple[str, list[Any]]]:
-    """(name, [bytes, hash of metadata or None]) of every file but the attributes that hold the list."""
-    for folder, _, names in os.walk(path):
-        for name in names:
-            file = Path(folder, name)
-            if file != path / METADATA:
-                digest = fingerprint(file.read_bytes()) if name == METADATA else None
-                yield file.relative_to(path).as_posix(), [file.stat().st_size, digest]
+def _files(place: Place) -> dict[str, list[Any]]:
+    """{name: [bytes, hash of metadata or None]} of every file but the attributes that hold the list."""
+    sizes = {name: size for name, size in files(place).items() if name != METADATA}
+    texts = read_all(place, [name for name in sizes if name.endswith(f"/{METADATA}")])
+    return {name: [size, fingerprint(texts[name]) if name in texts else None] for name, size in sizes.items()}
 
 
 def _seal(attributes: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Opening a store, and telling what is wrong with it."""
 
-from pathlib import Path
+import os
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,14 @@ from ask_dask.errors import StoreError
 from ask_dask.store import listing
 from ask_dask.store.attributes import KEY, VERSIONS
 from ask_dask.store.attributes import about as attributes
-from ask_dask.store.paths import local
+from ask_dask.store.paths import data_place
+from ask_dask.store.places import Place, contents, files, located, reaching, zarr_store
 
 LARGEST_CHUNK, MOST_PARTS = 2 << 30, 10_000_000
 """Bytes of a chunk that the compressor can hold, and parts of an array that a job can look after."""
 
 
-def open_store(path: str | Path, schema: str | None = None) -> zarr.Group:
+def open_store(path: str | os.PathLike, schema: str | None = None) -> zarr.Group:
     """A complete store, read-only.
 
     Raises
@@ -27,14 +28,20 @@ def open_store(path: str | Path, schema: str | None = None) -> zarr.Group:
         Nothing there, not a store of this package, unfinished, with files missing or changed, of another schema than
         asked, or of a version that this package does not know.
     """
-    path = local(path)
+    path = located(path)
     if not path.exists():
+        if contents(path):
+            raise StoreError(f"{path} was never finished: make it again.")
         raise StoreError(f"There is no store at {path}: check the path.")
+    data = data_place(path)
     try:
-        group = zarr.open_group(path, mode="r", zarr_format=3)
+        with reaching(path):
+            group = zarr.open_group(zarr_store(data), mode="r", zarr_format=3)
         about: Any = group.attrs[KEY]
         found, version = about["schema"], about["version"]
     except (OSError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, StoreError):
+            raise
         raise StoreError(f"{path} is not a store that ask-dask wrote: give one made by ask-dask.") from error
     if not about.get("complete"):
         raise StoreError(f"{path} was never finished: make it again with --overwrite.")
@@ -45,7 +52,7 @@ def open_store(path: str | Path, schema: str | None = None) -> zarr.Group:
         )
     if schema is not None and found != schema:
         raise StoreError(f"{path} is {_a(found)} store, where {_a(schema)} store is needed: check the path.")
-    found_wrong = listing.wrong(path)
+    found_wrong = listing.wrong(data)
     if found_wrong:
         more = f" and {len(found_wrong) - 1} more" if len(found_wrong) > 1 else ""
         raise StoreError(
@@ -53,7 +60,8 @@ def open_store(path: str | Path, schema: str | None = None) -> zarr.Group:
         )
     for name in listing.members(about):
         try:
-            member = group[name]
+            with reaching(path):
+                member = group[name]
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise StoreError(
                 f"{path} is damaged, its array {name} cannot be opened ({error}): make it again."
@@ -62,7 +70,7 @@ def open_store(path: str | Path, schema: str | None = None) -> zarr.Group:
     return group
 
 
-def _require_sane(path: Path, name: str, member: Any) -> None:
+def _require_sane(path: Place, name: str, member: Any) -> None:
     """Refuse an array whose description asks for more memory or tasks than any that this package writes."""
     if not isinstance(member, zarr.Array):
         return
@@ -91,6 +99,6 @@ def origin(place: StorePath) -> str:
     return f"{fingerprint}/{place.path}" if fingerprint else str(place)
 
 
-def stored_bytes(path: str | Path) -> int:
-    """Bytes that a store takes on disk."""
-    return sum(file.stat().st_size for file in local(path).rglob("*") if file.is_file())
+def stored_bytes(path: str | os.PathLike) -> int:
+    """Bytes that a store takes where it is kept."""
+    return sum(files(data_place(located(path))).values())

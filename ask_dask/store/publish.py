@@ -1,6 +1,7 @@
-"""Writing a store: under a temporary name, by one job at a time, renamed when whole."""
+"""Writing a store: under a temporary name, by one job at a time, renamed when whole; on object storage see `remote`."""
 
 import errno
+import os
 import platform
 import shutil
 import time
@@ -15,21 +16,22 @@ import zarr
 from filelock import FileLock, Timeout
 
 from ask_dask.errors import StoreError
-from ask_dask.store import listing
+from ask_dask.store import listing, remote
 from ask_dask.store.attributes import VERSIONS, describe
-from ask_dask.store.paths import local, refuse_existing
+from ask_dask.store.paths import refuse_existing
+from ask_dask.store.places import Url, located, remove
 
 PARTIAL, OLD = ".partial-", ".old-"
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
-def create(path: str | Path, schema: str, overwrite: bool = False) -> Iterator[zarr.Group]:
+def create(path: str | os.PathLike, schema: str, overwrite: bool = False) -> Iterator[zarr.Group]:
     """A new store, open for writing; published whole when the block ends, removed when it raises.
 
     Parameters
     ----------
-    path : path
+    path : path or URL
         Where the store will be. With `overwrite` it replaces a store of the same schema, and never anything else.
     schema : {"dataset", "model", "embedding", "predictions", "checkpoint"}
 
@@ -53,7 +55,11 @@ def create(path: str | Path, schema: str, overwrite: bool = False) -> Iterator[z
     >>> open_store(path, "predictions")["score"][:]
     array([0., 1., 2.])
     """
-    path = local(path)
+    path, begun = located(path), {"schema": schema, "version": VERSIONS[schema], "made_by": _made_by()}
+    if isinstance(path, Url):
+        with remote.create(path, schema, overwrite, begun) as group:
+            yield group
+        return
     refuse_existing(path, overwrite, schema)
     with _writable(path), _alone(path):
         _tidy(path)
@@ -61,7 +67,7 @@ def create(path: str | Path, schema: str, overwrite: bool = False) -> Iterator[z
         tries = 1
         try:
             group = zarr.open_group(partial, mode="w", zarr_format=3)
-            describe(group, schema=schema, version=VERSIONS[schema], made_by=_made_by())
+            describe(group, **begun)
             yield group
             _sweep(partial)
             listing.close(group, partial)
@@ -136,12 +142,17 @@ def _sweep(partial: Path) -> None:
 
 def settle(path: Path) -> None:
     """Put in order what a job that was killed left, such as a store that it was about to replace."""
+    if isinstance(path, Url):  # where nothing is renamed
+        return
     with suppress(OSError), _alone(path):
         _tidy(path)
 
 
 def erase(path: Path) -> None:
     """Remove a store, and what jobs that were killed left of it; that of another job stays."""
+    if isinstance(path, Url):
+        remove(path)
+        return
     with suppress(OSError), _alone(path):
         _tidy(path)
         _discard(path)

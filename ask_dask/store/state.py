@@ -1,5 +1,6 @@
 """How far a store is: complete, being written by a job, or left by one that was stopped and can go on."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from ask_dask.errors import StoreError
 from ask_dask.store.arrays import array, read
 from ask_dask.store.attributes import about
 from ask_dask.store.opening import open_store, stored_bytes
-from ask_dask.store.paths import local
+from ask_dask.store.places import LEASE, Url, contents, located
 from ask_dask.store.publish import PARTIAL
 
 
@@ -19,7 +20,7 @@ def checkpoint_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.checkpoint")
 
 
-def state(path: str | Path) -> dict[str, Any]:
+def state(path: str | os.PathLike) -> dict[str, Any]:
     """What is known of a store and of the job that writes it.
 
     Returns
@@ -36,7 +37,7 @@ def state(path: str | Path) -> dict[str, Any]:
     StoreError
         What is there is damaged, or no store.
     """
-    path = local(path)
+    path = located(path)
     running, kept, parts = _locked(path), _checkpoint(checkpoint_of(path)), _written(path)
     found: dict[str, Any] = {"path": str(path)}
     if path.exists():
@@ -44,11 +45,18 @@ def state(path: str | Path) -> dict[str, Any]:
         found |= {"schema": of["schema"], "made": of["made_by"]["time"]}
     word = "running" if running else "stopped" if kept or parts else "complete" if path.exists() else "nothing"
     found |= {"state": word} | ({"checkpoint": kept} if kept else {}) | ({"written": parts} if parts else {})
-    return found | {"goes_on": bool(kept and "damaged" not in kept) or _work_of(path).exists()}
+    return found | {
+        "goes_on": bool(kept and "damaged" not in kept) or (isinstance(path, Path) and _work_of(path).exists())
+    }
 
 
 def _locked(path: Path) -> bool:
-    """Whether a job holds the lock; that of a job that was killed is there and free."""
+    """Whether a job holds the lock; that of a job that was killed is there and free.
+
+    On object storage a job holds a lease; that of a job that was killed stays until another takes the place.
+    """
+    if isinstance(path, Url):
+        return any(LEASE.fullmatch(name) for name in contents(path))
     file = path.with_name(f".{path.name}.lock")
     if not file.exists():
         return False
@@ -81,7 +89,9 @@ def _checkpoint(path: Path) -> dict[str, Any] | None:
 
 
 def _written(path: Path) -> dict[str, Any] | None:
-    """How much of the store that a job writes is on disk; chunks that hold only zeros are never written."""
+    """How much of the store that a job writes is on this machine's disk; chunks that hold only zeros are never written."""
+    if isinstance(path, Url):
+        return None
     places = [*path.parent.glob(f".{path.name}{PARTIAL}*"), *filter(Path.exists, [_work_of(path)])]
     if not places:
         return None

@@ -1,0 +1,254 @@
+"""Where stores and files are: a path on this machine, or the URL of object storage; both are used alike.
+
+Object storage has no folders, no locks and no renaming. What is here asks of it only what it can do: put, get and
+remove one object, put one where none is, and list those below a prefix. Retrying is left to its library.
+"""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeAlias
+
+from fsspec import AbstractFileSystem, filesystem
+from fsspec.config import conf
+from fsspec.core import url_to_fs
+from zarr.storage import FsspecStore
+
+from ask_dask.errors import StoreError, mask
+
+VERSION, LEASE = re.compile(r"v-[0-9a-f]{8}"), re.compile(r"lease-(\d+)")
+"""What lies below a store on object storage, beside its metadata: data, and the leases of jobs that write it."""
+
+PATIENCE = {"connect_timeout": 10, "read_timeout": 30, "retries": {"mode": "standard", "max_attempts": 6}}
+"""Seconds until a connection is given up, and how often botocore tries again; fsspec's own configuration may differ."""
+
+LIBRARIES = {"aiobotocore", "aiohttp", "botocore", "s3fs", "gcsfs", "adlfs", "azure", "google"}
+"""Whose own exceptions are failures of storage."""
+
+
+class Url(PurePosixPath):
+    """A place on object storage, or on another file system that fsspec opens. As text it has no secrets.
+
+    >>> place = located("s3://bucket/a/model.zarr")
+    >>> str(place.with_name("b.zarr")), str(place / "X"), str(Url("ftp://me:secret@host/a"))
+    ('s3://bucket/a/b.zarr', 's3://bucket/a/model.zarr/X', 'ftp://***@host/a')
+    """
+
+    @property
+    def url(self) -> str:
+        """What opens it, secrets and all."""
+        return super().__str__().replace(":/", "://", 1)
+
+    def __str__(self) -> str:
+        return mask(self.url)
+
+    def absolute(self) -> "Url":
+        """Itself, as a path has it."""
+        return self
+
+    def exists(self) -> bool:
+        """Whether anything is there but what a writing left that never ended."""
+        return not all(VERSION.fullmatch(name) or LEASE.fullmatch(name) for name in contents(self))
+
+    def is_symlink(self) -> bool:
+        """Never."""
+        return False
+
+    def is_dir(self) -> bool:
+        """Whether objects are below it; of web servers, which would send all of a file, nobody asks."""
+        if self.url.startswith("http"):
+            return False
+        with reaching(self):
+            fs, path = opened(self.url)
+            return fs.isdir(path)
+
+    def read_bytes(self) -> bytes:
+        """The object there."""
+        with reaching(self):
+            fs, path = opened(self.url)
+            return fs.cat_file(path)
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        """The object there, as text."""
+        return self.read_bytes().decode(encoding)
+
+    def write_bytes(self, content: bytes, new: bool = False) -> None:
+        """Put an object there, whole or not at all; if `new`, FileExistsError where one is."""
+        with reaching(self):
+            fs, path = opened(self.url)
+            try:
+                fs.pipe_file(path, content, mode="create" if new else "overwrite")
+            except FileNotFoundError as error:
+                raise StoreError(f"{self} cannot be written ({_said(error)}): check the URL.") from error
+
+
+Place: TypeAlias = Path | Url
+
+
+def located(path: str | os.PathLike) -> Path:
+    """The place that a person wrote: a Path of this machine, or a Url, which stands in for one.
+
+    >>> located("/data/a.zarr"), located(Path("s3://bucket/a.zarr"))
+    (PosixPath('/data/a.zarr'), Url('s3://bucket/a.zarr'))
+    """
+    if isinstance(path, Url):
+        return path  # type: ignore[return-value]
+    text = str(path)
+    if not is_url(text):
+        return Path(path)
+    scheme, _, rest = text.partition(":/")  # one slash, since a Path of a URL has lost the other
+    return Path(f"/{rest.lstrip('/')}") if scheme == "file" else Url(text)  # type: ignore[return-value]
+
+
+def is_url(text: str) -> bool:
+    """Whether text names a place by its file system."""
+    return bool(re.match(r"[A-Za-z][\w+.-]+:/", text))
+
+
+def opened(url: str) -> tuple[AbstractFileSystem, str]:
+    """The file system of a URL or path, and what the place is called there.
+
+    Raises
+    ------
+    ImportError, ValueError
+        What is needed to open such a URL is not installed, or nothing opens it.
+    """
+    options, scheme = _options(url), url.partition(":")[0]
+    if not options or "?" in url:
+        return url_to_fs(url, **options)
+    fs = _shared(scheme, json.dumps([options, conf.get(scheme)], default=str), os.getpid())
+    return fs, fs._strip_protocol(url)
+
+
+@lru_cache(32)
+def _shared(scheme: str, settings: str, process: int) -> AbstractFileSystem:
+    """One connection for all threads of a process, where fsspec would keep one for each."""
+    return filesystem(scheme, **json.loads(settings)[0])
+
+
+def _options(url: str) -> dict[str, Any]:
+    scheme = url.partition(":")[0]
+    if scheme not in ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"):
+        return {}
+    options: dict[str, Any] = {"use_listings_cache": False}  # zarr's own connection, and other jobs, write there too
+    if scheme in ("s3", "s3a"):
+        options["max_concurrency"] = 1  # of one object: tasks are many, and with more each read asks for the size first
+        options["config_kwargs"] = PATIENCE | conf.get("s3", {}).get("config_kwargs", {})
+    return options
+
+
+@contextmanager
+def reaching(place: Place) -> Iterator[None]:
+    """Say of a failure of object storage in one sentence where it was; what says more passes through."""
+    try:
+        yield
+    except (StoreError, FileNotFoundError, FileExistsError):
+        raise
+    except Exception as error:
+        if isinstance(place, Path) or not is_failure(error):
+            raise
+        advice = "check the URL, the connection and the permission there"
+        if isinstance(error, ImportError):
+            advice = 'install it, as in pip install "ask_dask[s3]"'
+        raise StoreError(f"{place} cannot be reached ({_said(error)}): {advice}, and start again.") from error
+
+
+def is_failure(error: Exception) -> bool:
+    """Whether an exception is storage's: nothing answers there, or it may not be used."""
+    return isinstance(error, OSError | ImportError) or is_of_library(error) or "rotocol not known" in str(error)
+
+
+def is_of_library(error: Exception) -> bool:
+    """Whether an exception is of a family that only libraries for storage raise."""
+    return type(error).__module__.partition(".")[0] in LIBRARIES
+
+
+def _said(error: Exception) -> str:
+    return str(error).strip().rstrip(".") or type(error).__name__
+
+
+def contents(place: Place) -> set[str]:
+    """Names right below a place, or its own where it is a file."""
+    if isinstance(place, Path):
+        return {found.name for found in place.iterdir()} if place.is_dir() else {place.name} & {place.exists() or ""}
+    with reaching(place):
+        fs, path = opened(place.url)
+        try:
+            found = fs.ls(path, detail=False)
+        except FileNotFoundError:
+            return set()
+    return {name.rstrip("/").rpartition("/")[2] for name in found if name.rstrip("/") != path or fs.isfile(path)}
+
+
+def files(place: Place) -> dict[str, int]:
+    """Bytes of every file below a place, by its name from there."""
+    if isinstance(place, Path):
+        found = [Path(folder, name) for folder, _, names in os.walk(place) for name in names]
+        return {file.relative_to(place).as_posix(): file.stat().st_size for file in found}
+    with reaching(place):
+        fs, path = opened(place.url)
+        listed = fs.find(path, detail=True)
+    return {name.removeprefix(path).lstrip("/"): about["size"] for name, about in listed.items()}
+
+
+def last_written(place: Place) -> str:
+    """When any file below a place was last written, as its file system tells it."""
+    if isinstance(place, Path):
+        return str(max((file.stat().st_mtime for file in place.rglob("*") if file.is_file()), default=0.0))
+    with reaching(place):
+        fs, path = opened(place.url)
+        listed = fs.find(path, detail=True).values()
+    kinds = ("LastModified", "last_modified", "updated", "mtime", "created")
+    return max((str(about[kind]) for about in listed for kind in kinds if kind in about), default="")
+
+
+def read_all(place: Place, names: list[str]) -> dict[str, bytes]:
+    """Files below a place, at once; {} of none."""
+    if isinstance(place, Path):
+        return {name: (place / name).read_bytes() for name in names}
+    with reaching(place):
+        fs, path = opened(place.url)
+        found = fs.cat([f"{path}/{name}" for name in names]) if names else {}
+    return {name.removeprefix(path).lstrip("/"): content for name, content in found.items()}
+
+
+def remove(place: Place) -> None:
+    """Remove a file, or everything below a place; nothing there is no error."""
+    if isinstance(place, Path):
+        if place.is_dir() and not place.is_symlink():
+            shutil.rmtree(place, ignore_errors=True)
+        else:
+            place.unlink(missing_ok=True)
+        return
+    with reaching(place):
+        fs, path = opened(place.url)
+        try:
+            fs.rm(path, recursive=True)
+        except FileNotFoundError:
+            return
+
+
+def is_replaced(kept: FsspecStore) -> bool:
+    """Whether the version of a store that this is has been removed; what was read before this is asked is sound.
+
+    Metadata are the first to be removed, and missing chunks would be taken for zeros.
+    """
+    folder, _, version = kept.path.rpartition("/")
+    if not VERSION.fullmatch(version):
+        return False
+    known = getattr(kept.fs, "sync_fs", kept.fs)
+    fs, path = opened(known.unstrip_protocol(f"{folder}/{version}/zarr.json"))
+    return not fs.exists(path)
+
+
+def zarr_store(place: Place, read_only: bool = False) -> Any:
+    """What zarr opens a place by."""
+    if isinstance(place, Path):
+        return place
+    with reaching(place):
+        return FsspecStore.from_url(place.url, storage_options=_options(place.url), read_only=read_only)

@@ -1,0 +1,252 @@
+"""Stores on object storage: published by a pointer, by one writer, whole or not there."""
+
+import json
+import os
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from buckets import connect, objects
+
+from ask_dask import AsKLSClassifier, load, store
+from ask_dask.errors import StoreError
+from ask_dask.store import leases, places, remote
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """Dead writers are found out at once."""
+    monkeypatch.setattr(leases, "RENEW", 0.1)
+    monkeypatch.setattr(leases, "WATCH", 0.5)
+
+
+def write(path, value=1.0, overwrite=False, schema="dataset"):
+    with store.create(path, schema, overwrite) as group:
+        store.create_array(group, "X", (5000, 3), np.float32)[:] = value
+        store.write_array(group, "small", np.arange(3.0))
+        store.describe(group, value=value, fingerprint=f"of {value}")
+    return path
+
+
+def value(path):
+    group = store.open_store(path, "dataset")
+    found = store.read(store.array(group, "X"))
+    assert (found == store.about(group)["value"]).all()
+    return store.about(group)["value"]
+
+
+def test_a_store_is_what_it_is_on_a_disk(folder, tmp_path):
+    write(f"{folder}/a.zarr")
+    write(tmp_path / "a.zarr")
+    here, there = store.open_store(tmp_path / "a.zarr"), store.open_store(Path(f"{folder}/a.zarr"), "dataset")
+    assert set(store.about(here)["listed"]) == set(store.about(there)["listed"])
+    assert store.stored_bytes(f"{folder}/a.zarr") == pytest.approx(store.stored_bytes(tmp_path / "a.zarr"), abs=9)
+    np.testing.assert_array_equal(store.read(there["X"], 10, 20), store.read(here["X"], 10, 20))
+    assert store.origin(there["X"].store_path) == store.origin(here["X"].store_path) == "of 1.0/X"
+    assert store.place(there["X"]).startswith(folder.split(":")[0]) and store.place(there["X"]).endswith("/X")
+
+
+def test_it_opens_where_it_is_copied_to_and_from(memory, tmp_path):
+    fs, name = places.opened(write(f"{memory}/a.zarr"))
+    fs.get(name, str(tmp_path / "copy.zarr"), recursive=True)
+    assert value(tmp_path / "copy.zarr") == 1.0
+    fs.put(str(write(tmp_path / "b.zarr", 2.0)), f"{name}-b", recursive=True)
+    assert value(f"{memory}/a.zarr-b") == 2.0
+    write(f"{memory}/a.zarr-b", 3.0, overwrite=True)
+    assert value(f"{memory}/a.zarr-b") == 3.0
+    assert {name[:2] for name in objects(f"{memory}/a.zarr-b")} == {"v-", "za"}  # a version, and the pointer
+
+
+def test_nothing_is_replaced_unasked(memory):
+    path = write(f"{memory}/a.zarr")
+    with pytest.raises(StoreError, match=r"a\.zarr exists already: choose another place, or pass --overwrite"):
+        write(path, 2.0)
+    with pytest.raises(StoreError, match=r"a\.zarr is no model store, so it is not replaced"):
+        write(path, 2.0, overwrite=True, schema="model")
+    places.located(f"{memory}/notes/thesis.txt").write_bytes(b"years of work")
+    for name in ("notes", "notes/thesis.txt"):
+        with pytest.raises(StoreError, match="is no dataset store, so it is not replaced"):
+            write(f"{memory}/{name}", overwrite=True)
+    assert value(path) == 1.0 and places.located(f"{memory}/notes/thesis.txt").read_bytes() == b"years of work"
+
+
+def test_overwriting_keeps_the_earlier_store_until_the_new_one_is_whole(folder):
+    path = write(f"{folder}/a.zarr")
+    with store.create(path, "dataset", overwrite=True) as group:
+        store.write_array(group, "other", np.ones(2))
+        assert value(path) == 1.0
+    assert set(store.open_store(path)) == {"other"}
+    assert len({name.split("/")[0] for name in objects(path)}) == 2  # the pointer, and one version
+
+
+@pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt(), SystemExit(3)])
+def test_a_failure_leaves_what_was_there(memory, error):
+    def fail(overwrite):
+        with store.create(f"{memory}/a.zarr", "dataset", overwrite) as group:
+            store.write_array(group, "x", np.ones(3))
+            raise error
+
+    with pytest.raises(type(error)) as caught:
+        fail(False)
+    assert caught.value is error and objects(f"{memory}/a.zarr") == []
+    write(f"{memory}/a.zarr")
+    before = objects(f"{memory}/a.zarr")
+    with pytest.raises(type(error)):
+        fail(True)
+    assert objects(f"{memory}/a.zarr") == before and value(f"{memory}/a.zarr") == 1.0
+
+
+def killed(path, overwrite, monkeypatch):
+    """Leave what a job leaves that was killed while it wrote: objects of a version, and its lease."""
+
+    class Killed(BaseException):
+        pass
+
+    with monkeypatch.context() as patched:
+        for module, name in ((remote, "remove"), (leases, "remove")):
+            patched.setattr(module, name, lambda place: None)
+        with pytest.raises(Killed), store.create(path, "dataset", overwrite) as group:
+            store.create_array(group, "X", (5000, 3), np.float32)[:] = 9
+            raise Killed
+
+
+def test_what_a_killed_job_left_does_not_open_and_is_in_nobodys_way(folder, soon, monkeypatch):
+    path = f"{folder}/a.zarr"
+    killed(path, False, monkeypatch)
+    assert {name.split("/")[0][:6] for name in objects(path)} > {"lease-"}
+    with pytest.raises(StoreError, match=r"a\.zarr was never finished: make it again"):
+        store.open_store(path)
+    assert value(write(path)) == 1.0  # the same command, without --overwrite
+    killed(path, True, monkeypatch)
+    assert value(path) == 1.0
+    assert value(write(path, 2.0, overwrite=True)) == 2.0
+    assert len({name.split("/")[0] for name in objects(path)}) == 2
+
+
+def test_a_second_writer_is_refused(memory, soon):
+    path = f"{memory}/a.zarr"
+    said = rf"a\.zarr is being written by another job \(.*, process {os.getpid()}\): wait for it"
+    with store.create(path, "dataset") as group:
+        store.write_array(group, "x", np.ones(3))
+        with pytest.raises(StoreError, match=said):
+            write(path)
+        write(f"{memory}/b.zarr")
+    assert set(store.open_store(path)) == {"x"}
+
+
+def test_of_many_writers_at_once_one_writes(folder, soon):
+    path, ended = f"{folder}/a.zarr", []
+
+    def work(number):
+        try:
+            with store.create(path, "dataset") as group:
+                store.describe(group, number=number)
+                time.sleep(0.5)
+            ended.append(number)
+        except StoreError as error:
+            assert "is being written by another job" in str(error) or "exists already" in str(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ended == [store.about(store.open_store(path))["number"]]
+
+
+def test_a_writer_that_was_taken_for_dead_publishes_nothing(memory, soon, monkeypatch):
+    path = f"{memory}/a.zarr"
+    with pytest.raises(StoreError, match=r"a\.zarr was taken over by another job"):  # noqa: SIM117
+        with store.create(path, "dataset") as group:
+            with monkeypatch.context() as patched:  # it hangs, and renews nothing
+                patched.setattr(leases.Lease, "put", lambda self, new=False: None)
+                time.sleep(0.3)
+            places.located(f"{path}/lease-2").write_bytes(b"{}")  # of the other job
+            store.describe(group, value=1)
+    with pytest.raises(StoreError, match="was never finished"):
+        store.open_store(path)
+
+
+def test_what_is_replaced_while_it_is_read_is_no_zeros(folder):
+    path = write(f"{folder}/a.zarr")
+    before = store.array(store.open_store(path), "X")
+    with store.create(path, "dataset", overwrite=True) as group:
+        store.write_array(group, "other", np.ones(2))
+        assert store.read(before).all()
+    with pytest.raises(StoreError, match=r"/X was replaced by another job while it was read: start again"):
+        store.read(before)
+
+
+def test_damage_is_found_and_named(memory):
+    path = write(f"{memory}/a.zarr")
+    fs, name = places.opened(path)
+    for found in fs.find(name):
+        if "/X/" in found and not found.endswith("zarr.json"):
+            content = fs.cat_file(found)
+            fs.pipe_file(found, content[:50] + b"?" + content[51:])
+            with pytest.raises(StoreError, match="/X is damaged between rows 0 and 5000"):
+                value(path)
+            fs.rm(found)
+            with pytest.raises(StoreError, match=r"a\.zarr is damaged, X/c/0/0 is missing"):
+                value(path)
+            fs.pipe_file(found, content)
+    assert value(path) == 1.0
+
+
+def test_a_pointer_that_leads_out_of_the_store_is_not_followed(memory, tmp_path):
+    write(f"{memory}/secret.zarr")
+    write(tmp_path / "secret.zarr")
+    for base in (memory, str(tmp_path)):
+        for version in ("../secret.zarr", "v-../../x", "/etc", 3, ["v-1"]):
+            text = {"zarr_format": 3, "node_type": "group", "attributes": {"ask_dask": {"current": version}}}
+            if base == memory:
+                places.located(f"{base}/a.zarr/zarr.json").write_bytes(json.dumps(text).encode())
+            else:
+                (tmp_path / "a.zarr").mkdir(exist_ok=True)
+                (tmp_path / "a.zarr" / "zarr.json").write_text(json.dumps(text))
+            with pytest.raises(StoreError, match=r"a\.zarr is not a store that ask-dask wrote"):
+                store.open_store(f"{base}/a.zarr")
+
+
+def test_places_that_cannot_be_used(monkeypatch, tmp_path):
+    with pytest.raises(StoreError, match=r"nosuch://\*\*\*@host/a cannot be reached \(Protocol not known"):
+        write("nosuch://me:secret@host/a")
+    with pytest.raises(StoreError, match=r"There is no store at memory://nowhere: check the path"):
+        store.open_store("memory://nowhere")
+    assert value(write(f"file://{tmp_path}/a.zarr")) == value(tmp_path / "a.zarr") == 1.0
+    with pytest.raises(StoreError, match="is a URL: give a local path"):
+        store.local("s3://bucket/x")
+
+
+def test_a_bucket_that_is_not_there_and_a_server_that_does_not_answer(s3, monkeypatch):
+    with pytest.raises(
+        StoreError, match=r"s3://nosuch-bucket/a\.zarr/lease-1 cannot be written \(The specified bucket"
+    ):
+        write("s3://nosuch-bucket/a.zarr")
+    monkeypatch.setitem(places.PATIENCE, "retries", {"max_attempts": 1})
+    connect(monkeypatch, 1)
+    with pytest.raises(StoreError, match=r"s3://b/a\.zarr cannot be reached \(.*: check the URL, the connection"):
+        write("s3://b/a.zarr")
+
+
+def test_a_checkpoint_is_kept_beside_the_store(memory, monkeypatch):
+    kept = store.Checkpoint(f"{memory}/.m.checkpoint", "one")
+    assert kept.load() is None and not kept.path.exists()
+    kept.offer(lambda: {"x": np.arange(3)}, last=True)
+    kept.offer(lambda: {"x": np.arange(4)}, last=True)
+    assert kept.path.exists() and len(kept.load()["x"]) == 4
+    with pytest.raises(StoreError, match="is the checkpoint of another fit"):
+        store.Checkpoint(f"{memory}/.m.checkpoint", "two").load()
+    kept.remove()
+    assert kept.load() is None and objects(f"{memory}/.m.checkpoint") == []
+
+
+def test_models_are_saved_and_loaded_by_url(memory):
+    X = RNG.normal(size=(80, 2))
+    model = AsKLSClassifier(gamma=1.0, cv=2, random_state=0).fit(X, X[:, 0] > 0)
+    model.save(f"{memory}/m.zarr")
+    np.testing.assert_array_equal(load(f"{memory}/m.zarr").decision_function(X), model.decision_function(X))
