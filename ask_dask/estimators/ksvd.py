@@ -63,7 +63,7 @@ class KSVD(TransformerMixin, BaseEstimator):
         W^+ can amplify what the landmarks do not explain to any size, of a matrix that is not of low rank.
     landmarks : {"uniform", "kmeans", "leverage", "cross", "greedy", "coverage"} or (rows, columns), default "uniform"
         The choice (`landmarks.choose`), or two arrays of row numbers of X and of Z.
-    compat : {None, "pinv", "pca", "random", "learned"}, default None
+    compat : {None, "pinv", "pca", "axes", "random", "learned"}, default None
         Of a data matrix: how its rows and columns become points of one space; None takes a square one as it is.
         "learned" descends on the loss of a linear model of y (`estimators.learned`): of RBF and SNE, in memory.
     compat_dim : int, optional
@@ -95,7 +95,7 @@ class KSVD(TransformerMixin, BaseEstimator):
     shape_ : (int, int)
         N and M.
     compat_losses_ : list of float
-        Of compat="learned": the loss at the start and after each round; the least is that of the matrix kept.
+        Of compat="learned": the loss on rows left out at the start and after each round; that of the least is kept.
     residuals_ : list of float
         Of the iterations of an exact fit.
     seed_ : int
@@ -289,12 +289,12 @@ class KSVD(TransformerMixin, BaseEstimator):
     @property
     def left_singular_vectors_(self) -> da.Array:
         """U, (N, r), a lazy dask array."""
-        return blocks.lazy_rows(*self.left_, self.n_components_)
+        return blocks.lazy_rows(*self.left_, self.n_components_, self.n_landmarks_[1])
 
     @property
     def right_singular_vectors_(self) -> da.Array:
         """V, (M, r), a lazy dask array."""
-        return blocks.lazy_rows(*self.right_, self.n_components_)
+        return blocks.lazy_rows(*self.right_, self.n_components_, self.n_landmarks_[0])
 
     @property
     def left_(self) -> tuple[Any, Callable[[Block], np.ndarray]]:
