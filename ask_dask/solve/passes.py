@@ -49,7 +49,7 @@ class Passes:
 
     def __init__(self, X: Any, rows: Rows, kernel: LandmarkKernel, n_folds: int, sizes: Sequence[int]) -> None:
         self.X, self.rows, self.n_folds, self.sizes, self.done = X, rows, max(1, n_folds), tuple(sizes), 0
-        self.kernel = compute.shared(kernel)
+        self.kernel = dask.delayed(kernel, traverse=False, pure=False)
 
     def moments(self) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
         """Of each fold the sums of weights, of Y, and of [1, Y] times each kernel column.
@@ -86,7 +86,7 @@ class Passes:
         """
         task, given = (
             dask.delayed(_grams, pure=False, traverse=False),
-            compute.shared((coefficients, offsets, left_out)),
+            dask.delayed((coefficients, offsets, left_out), traverse=False, pure=False),
         )
         found = self._sum(None, [task(s.block, self.rows.folds[s.start : s.stop], self._weights(s), self.kernel, given)
                                  for s in blocks.shards(self.X)])  # fmt: skip
