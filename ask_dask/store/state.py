@@ -89,7 +89,7 @@ def _checkpoint(path: Path) -> dict[str, Any] | None:
 
 
 def _written(path: Path) -> dict[str, Any] | None:
-    """How much of the store that a job writes is on this machine's disk; chunks that hold only zeros are never written."""
+    """How much of the store that a job writes is on this disk; chunks of zeros are never written."""
     if isinstance(path, Url):
         return None
     places = [*path.parent.glob(f".{path.name}{PARTIAL}*"), *filter(Path.exists, [_work_of(path)])]
