@@ -34,6 +34,8 @@ def open_store(path: str | Path, schema: str | None = None) -> zarr.Group:
         group = zarr.open_group(path, mode="r", zarr_format=3)
         about: Any = group.attrs[KEY]
         found, version = about["schema"], about["version"]
+    except PermissionError as error:
+        raise StoreError(f"{path} may not be read: check its permissions.") from error
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{path} is not a store that ask-dask wrote: give one made by ask-dask.") from error
     if not about.get("complete"):
