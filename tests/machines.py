@@ -17,6 +17,7 @@ import numpy as np
 import zarr
 
 from ask_dask import store
+from ask_dask.store.publish import settle
 
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload(
@@ -185,6 +186,12 @@ def checkpointed(path):
         return int(store.open_store(path, "checkpoint")["done"][0])
     except OSError:
         return 0
+
+
+def kept_of(path):
+    """The same of a job that was killed, perhaps while it replaced it."""
+    settle(Path(path))
+    return checkpointed(path)
 
 
 def same_model(one, other):

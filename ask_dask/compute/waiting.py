@@ -94,6 +94,7 @@ def _as_they_end(client: Any, futures: _Futures) -> Iterator[tuple[int, Any]]:
             for future in ended:
                 yield futures.waiting[future.key][0], future
                 del futures.waiting[future.key]
+                watch.stuck_since = None
                 ended.update(futures.more())
         except TimeoutError:
             watch.look()

@@ -39,6 +39,8 @@ def open_store(path: str | os.PathLike, schema: str | None = None) -> zarr.Group
             group = zarr.open_group(zarr_store(data), mode="r", zarr_format=3)
         about: Any = group.attrs[KEY]
         found, version = about["schema"], about["version"]
+    except PermissionError as error:
+        raise StoreError(f"{path} may not be read: check its permissions.") from error
     except (OSError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, StoreError):
             raise
