@@ -38,7 +38,11 @@ def test_sound_files_are_read_whole(reader):
 
 @pytest.mark.parametrize("reader", READERS)
 def test_every_row_is_read_or_counted_as_rejected(reader):
-    @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=40 if reader in ("criteo", "avazu") else 100,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(spoiled(reader))
     def check(data):
         attempt(reader, data)

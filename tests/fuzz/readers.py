@@ -44,9 +44,14 @@ def given(data: bytes, name: str = "fuzz.txt", least: int = 48) -> str:
 
 
 def lines(data: bytes, comments: bytes = b"") -> int:
-    """Lines that are not blank and no comments."""
-    shown = [line.strip(b" \r") for line in data.removeprefix(MARK).split(b"\n")]
-    return sum(bool(line) and line.lstrip()[:1] not in [bytes([c]) for c in comments] for line in shown)
+    """Lines that are not blank and no comments; only blanks, tabs and carriage returns may stand before a comment."""
+    marks = [bytes([mark]) for mark in comments]
+
+    def counts(line: bytes) -> bool:
+        is_comment = line[:1] in [b" ", b"\t", b"\r", *marks] and line.lstrip()[:1] in marks
+        return bool(line.strip(b" \r")) and not is_comment
+
+    return sum(map(counts, data.removeprefix(MARK).split(b"\n")))
 
 
 def click_log(form: Format, data: bytes) -> Counts:
@@ -56,13 +61,14 @@ def click_log(form: Format, data: bytes) -> Counts:
     staged = Group()
     reports = staging.stage(staged, file, 0, None, raw.PIECE_BYTES, layout, Hashing(64, 0))
     rejects, kinds = staging.file_rejects(reports)
-    wanted = data.split(b"\n")[int(form.header) :]
-    while wanted and wanted[-1].strip(b"\r") == b"":
+    every = data.removesuffix(b"\n").split(b"\n")[int(form.header) :]
+    wanted = every.copy()
+    while wanted and wanted[-1].strip(b"\r") == b"":  # those at the end are no faults, but for odd carriage returns
         wanted.pop()
     rows = sum(report.rows for report in reports)
-    assert rows + kinds.total() == len(wanted), (rows, kinds, len(wanted))
+    assert len(wanted) <= rows + kinds.total() <= len(every), (rows, kinds, len(wanted), len(every))
     assert len({reject.line for reject in rejects}) == len(rejects) <= kinds.total()
-    assert all(0 < reject.line <= len(wanted) + form.header for reject in rejects)
+    assert all(0 < reject.line <= len(every) + form.header for reject in rejects)
     for placed in staging.place(reports, 0, 0):
         arrays = staged[placed.name]
         assert len(arrays["line"]) == placed.stop - placed.start

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -44,7 +45,8 @@ def main() -> None:
               f"{time.time() - started:.0f} s", flush=True)  # fmt: skip
         if done.returncode:
             failed = True
-            print("\n".join((done.stdout + done.stderr).splitlines()[-25:]), flush=True)
+            log = place / "log.txt"
+            print(log.read_text() if log.exists() else done.stderr[-3000:], flush=True)
     sys.exit(failed)
 
 
@@ -65,7 +67,12 @@ def fuzz(reader: str, runs: int, seed: int, place: Path) -> None:
     counts = {"files": 0, "refused": 0, "with rows set aside": 0, "sound": 0}
 
     def one(data: bytes) -> None:
-        found = attempt(reader, data)
+        try:
+            found = attempt(reader, data)
+        except BaseException:
+            (place / f"found-{counts['files']}").write_bytes(data)
+            (place / "log.txt").write_text(traceback.format_exc())
+            raise
         counts["files"] += 1
         counts["refused" if found is None else "with rows set aside" if found[1] else "sound"] += 1
         if counts["files"] % 500 == 0 or counts["files"] >= runs:
