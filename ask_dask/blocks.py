@@ -31,7 +31,7 @@ class Shard:
     block: Delayed
 
 
-def shards(X: Any, rows: int | None = None) -> list[Shard]:
+def shards(X: Any, rows: int | None = None, per_row: int | None = None) -> list[Shard]:
     """Cut an input into shards.
 
     Parameters
@@ -40,13 +40,17 @@ def shards(X: Any, rows: int | None = None) -> list[Shard]:
     rows : int, optional
         Rows per shard; by default about 64 MiB of rows (in a store a whole number of its shards), and of a small input
         a share for each worker.
+    per_row : int, optional
+        Kernel entries that are computed of each row: a share has enough of them to be worth a task.
 
     Examples
     --------
     >>> [(s.start, s.stop) for s in shards(np.zeros((5, 2)), rows=2)]
     [(0, 2), (2, 4), (4, 5)]
+    >>> len(shards(np.zeros((5000, 2)), per_row=20))
+    1
     """
-    rows = rows or _spread(X, _default_rows(X))
+    rows = rows or _spread(X, _default_rows(X), per_row)
     if isinstance(X, da.Array):
         X = X.rechunk({0: rows, 1: -1})
         stops = np.cumsum(X.chunks[0])
@@ -69,10 +73,10 @@ def _default_rows(X: Any) -> int:
     return rows
 
 
-def _spread(X: Any, rows: int) -> int:
+def _spread(X: Any, rows: int, per_row: int | None = None) -> int:
     """Fewer rows a shard where the input is too small to keep every worker busy with whole ones."""
     unit = X.chunks[0] if isinstance(X, zarr.Array | SparseRows) else budget.BLOCK_ROWS
-    share = -(-X.shape[0] // compute.workers())
+    share = max(-(-X.shape[0] // compute.workers()), budget.TASK_ENTRIES // per_row if per_row else 1)
     return min(rows, max(1, -(-share // unit)) * unit)
 
 
@@ -99,8 +103,11 @@ def map_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int, la
     return np.concatenate(parts) if parts else np.empty((0, n_columns), dtype)
 
 
-def lazy_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int) -> da.Array:
-    """`function(block)` of every row of any input, as a dask array (N, n_columns) that is not computed yet."""
+def lazy_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int, per_row: int | None = None) -> da.Array:
+    """`function(block)` of every row of any input, as a dask array (N, n_columns) that is not computed yet.
+
+    `per_row` is as in `shards`.
+    """
     task, shared = dask.delayed(_checked, pure=False), _constant(function)
     dtype = np.result_type(X.dtype, np.float32)
     rows = None
@@ -108,8 +115,10 @@ def lazy_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int) -
         rows = min(_spread(X, _default_rows(X)), budget.shard_rows(n_columns * dtype.itemsize))
     parts = [
         da.from_delayed(task(shard.block, shared, shard.start), (shard.stop - shard.start, n_columns), dtype)
-        for shard in shards(X, rows)
+        for shard in shards(X, rows, per_row)
     ]
+    if len(parts) == 1:
+        return parts[0]
     return da.concatenate(parts) if parts else da.empty((0, n_columns), dtype=dtype)
 
 

@@ -16,6 +16,9 @@ BLOCK_ROWS = 2048
 CACHE_ROWS = 512
 """Most rows of which kernel entries are computed at a time: about what a core's cache holds at a thousand landmarks."""
 
+TASK_ENTRIES = 1 << 18
+"""Fewest kernel entries of a task, where rows are shared among workers: of fewer a task costs more than its work."""
+
 CHUNK_BYTES = 4 << 20
 SHARD_BYTES = 64 << 20
 
@@ -72,12 +75,13 @@ def shard_rows(row_bytes: int) -> int:
 
 
 def cache_rows(n_landmarks: int) -> int:
-    """Rows of which kernel entries are computed at a time: fewer where the landmarks are many.
+    """Rows of which kernel entries are computed at a time: fewer where the landmarks are many, more where they are few.
 
-    >>> cache_rows(1000), cache_rows(50_000)
-    (512, 40)
+    >>> cache_rows(20), cache_rows(1000), cache_rows(50_000)
+    (2048, 512, 40)
     """
-    return int(np.clip(4 * CACHE_ROWS * 1000 // n_landmarks, 16, CACHE_ROWS))
+    few = min(BLOCK_ROWS, CACHE_ROWS * 250 // n_landmarks)
+    return max(few, int(np.clip(4 * CACHE_ROWS * 1000 // n_landmarks, 16, CACHE_ROWS)))
 
 
 def moments_plan(

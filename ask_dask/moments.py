@@ -124,6 +124,7 @@ def gather(
     kernel: Columns,
     typical: Block | None = None,
     checkpoint: Checkpoint | None = None,
+    per_row: int | None = None,
 ) -> Moments:
     """One pass over an input, a task a shard, partial sums added in the order of the shards.
 
@@ -133,6 +134,7 @@ def gather(
     typical : as in `of_rows`
     checkpoint : Checkpoint, optional
         The sum so far is written there now and then, and what is there from an interrupted pass goes on.
+    per_row : as in `blocks.shards`
 
     Raises
     ------
@@ -142,7 +144,7 @@ def gather(
     saved = checkpoint.load() if checkpoint else None
     so_far = None if saved is None else Moments.of_arrays(saved)
     done, height = (0, 0) if saved is None else map(int, saved["done"])
-    shards = blocks.shards(X, height or None)  # as they were cut, which may depend on the number of workers
+    shards = blocks.shards(X, height or None, per_row)  # as they were cut, which may depend on the number of workers
 
     latest: dict[str, np.ndarray] = {}
 

@@ -3,6 +3,7 @@
 import shutil
 import tracemalloc
 from dataclasses import dataclass
+from itertools import product
 
 import dask.array as da
 import numpy as np
@@ -18,6 +19,7 @@ import ask_dask
 from ask_dask import AsKLSClassifier, AsKLSRegressor, compute
 from ask_dask.errors import InputError, StoreError
 from ask_dask.kernels import RBF, DirectedGraph, ExpNegative, Kernel, Precomputed, Symmetrised, kernel_from_dict
+from ask_dask.kernels.numbered import as_matrix, take
 
 rng = np.random.default_rng(21)
 K = np.where(rng.random((60, 60)) < 0.3, rng.uniform(0.2, 1.0, (60, 60)), 0) + np.eye(60)
@@ -128,6 +130,14 @@ def test_a_graph_of_every_kind_of_adjacency(kind):
 def test_an_edge_listed_twice_counts_once_and_weights_add_up():
     np.testing.assert_array_equal(Precomputed(np.array([[0, 1], [0, 1], [1, 1]])).K.toarray(), [[0, 1], [0, 1]])
     np.testing.assert_array_equal(Precomputed(np.array([[0, 1, 2.0], [0, 1, 0.5]])).K.toarray(), [[0, 2.5], [0, 0]])
+
+
+@pytest.mark.parametrize("kind", [*MATRICES, "dense"])
+def test_a_block_is_that_of_the_dense_matrix_whether_numbers_follow_each_other_or_not(kind):
+    matrix = MATRICES.get(kind, np.asarray)(K)
+    for rows, columns in product([np.arange(3, 9), np.array([7, 2, 2]), np.arange(5)[::-1], np.arange(0)], repeat=2):
+        found = take(as_matrix(matrix), rows, columns)
+        np.testing.assert_array_equal(found, K[np.ix_(rows, columns)])
 
 
 def test_a_large_sparse_matrix_is_never_made_dense():

@@ -95,7 +95,7 @@ class KSVD(TransformerMixin, BaseEstimator):
     shape_ : (int, int)
         N and M.
     compat_losses_ : list of float
-        Of compat="learned": the loss at the start and after each round; the least is that of the matrix kept.
+        Of compat="learned": the loss on rows left out at the start and after each round; that of the least is kept.
     residuals_ : list of float
         Of the iterations of an exact fit.
     seed_ : int
@@ -289,12 +289,12 @@ class KSVD(TransformerMixin, BaseEstimator):
     @property
     def left_singular_vectors_(self) -> da.Array:
         """U, (N, r), a lazy dask array."""
-        return blocks.lazy_rows(*self.left_, self.n_components_)
+        return blocks.lazy_rows(*self.left_, self.n_components_, self.n_landmarks_[1])
 
     @property
     def right_singular_vectors_(self) -> da.Array:
         """V, (M, r), a lazy dask array."""
-        return blocks.lazy_rows(*self.right_, self.n_components_)
+        return blocks.lazy_rows(*self.right_, self.n_components_, self.n_landmarks_[0])
 
     @property
     def left_(self) -> tuple[Any, Callable[[Block], np.ndarray]]:

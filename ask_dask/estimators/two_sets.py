@@ -59,9 +59,9 @@ class Pairs:
         """Of the first m columns of C over X and the first n of R' over Z; one pass where X is Z."""
         at, (rows, columns) = placed.at.prefix(n, m), (placed.row_points, placed.column_points)
         if self.same:
-            sides = moments.gather(self.X, _unlabelled(self.n), 1, at, placed.typical).sides
+            sides = moments.gather(self.X, _unlabelled(self.n), 1, at, placed.typical, per_row=n + m).sides
             return Gram.of(self.n, sides[0]), Gram.of(self.m, sides[-1])
-        return _gram(self.X, OneRole(at.source), rows), _gram(self.Z, OneRole(at.target), columns)
+        return _gram(self.X, OneRole(at.source), rows, m), _gram(self.Z, OneRole(at.target), columns, n)
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class OneRole:
         return found, found
 
 
-def _gram(X: Any, role: OneRole, points: Block) -> Gram:
-    found = moments.gather(X, _unlabelled(X.shape[0]), 1, role, points[:TYPICAL_ROWS])
+def _gram(X: Any, role: OneRole, points: Block, per_row: int) -> Gram:
+    found = moments.gather(X, _unlabelled(X.shape[0]), 1, role, points[:TYPICAL_ROWS], per_row=per_row)
     return Gram.of(X.shape[0], found.sides[0])
 
 
@@ -258,5 +258,7 @@ def _completed(given: np.ndarray, points: int, more: int, seed: int) -> np.ndarr
     """Landmarks followed by others, drawn uniformly among the rest."""
     if given.ndim != 1 or not len(given) or given.min() < 0 or given.max() >= points:
         raise InputError(f"landmarks must be two arrays of row numbers, here from 0 to {points - 1}.")
+    if not more:
+        return given
     drawn = landmarks.uniform(points, min(points, len(given) + more), seed)
     return np.concatenate([given, drawn[~np.isin(drawn, given)][:more]])

@@ -223,10 +223,12 @@ def _sparse(K: Any) -> sp.csr_matrix:
 
 def take(K: Any, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """K[rows][:, columns], dense; consecutive numbers, as in tiles, are cut out without a search."""
-    if not sp.issparse(K) and _consecutive(rows) and _consecutive(columns):
-        return _dense(K[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1])
     if sp.issparse(K):
         return K[rows][:, columns].toarray()
+    cut = _cut(rows), _cut(columns)
+    slices = sum(isinstance(side, slice) for side in cut)
+    if slices == 2 or (slices and isinstance(K, np.ndarray)):
+        return _dense(K[cut])
     if isinstance(K, zarr.Array):
         return np.asarray(K.oindex[rows, columns])
     if isinstance(K, da.Array):
@@ -234,11 +236,15 @@ def take(K: Any, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return K[np.ix_(rows, columns)]
 
 
-def _consecutive(found: np.ndarray) -> bool:
-    return len(found) > 0 and found[-1] - found[0] == len(found) - 1 and bool((np.diff(found) == 1).all())
+def _cut(found: np.ndarray) -> Any:
+    """Consecutive numbers as a slice: where one side is one, numpy takes the other's entries several times faster."""
+    consecutive = len(found) > 0 and found[-1] - found[0] == len(found) - 1 and bool((np.diff(found) == 1).all())
+    return slice(found[0], found[-1] + 1) if consecutive else found
 
 
 def _dense(block: Any) -> np.ndarray:
+    if isinstance(block, np.ndarray):
+        return block
     with dask.config.set(scheduler="synchronous"):
         return np.asarray(block)
 
