@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from ask_dask import KSVD, store
 from ask_dask.errors import BudgetError, InputError
 from ask_dask.estimators.compat import Linear as Matrices
-from ask_dask.estimators.learned import Problem, ridge_loss
+from ask_dask.estimators.learned import Problem, held_out, ridge_loss
 from ask_dask.kernels import RBF, SNE, Laplacian
 
 RNG = np.random.default_rng(0)
@@ -53,6 +53,16 @@ def test_it_beats_its_start_on_new_rows_where_the_wide_columns_mislead():
         scores[compat], losses[compat] = linear.score(model.transform(X[300:]) / scale, y[300:]), model.compat_losses_
     assert min(losses["learned"]) < 0.8 * losses["learned"][0] and losses["pca"] == []
     assert scores["learned"] > max(scores["pinv"], scores["pca"]) + 0.1, scores
+
+
+def test_labels_that_say_nothing_end_it_early_and_the_kept_round_is_best_on_rows_left_out():
+    X, noise = RNG.normal(size=(80, 6)), RNG.choice([-1.0, 1.0], 80)
+    losses = held_out(Problem(X, noise[:, None], SNE(2.0), 5, True))
+    (X, y), kept = misleading(200), {}
+    kept["signal"] = KSVD(SNE(6.0), 3, compat="learned").fit(X, y).compat_losses_
+    kept["noise"] = KSVD(SNE(2.0), 5, compat="learned", center=True).fit(RNG.normal(size=(80, 6)), noise).compat_losses_
+    assert losses.min() > 0.95 and losses[:, -1].max() > 1.05 * losses.min()  # 1 is the variance of the labels
+    assert np.argmin(kept["noise"]) < len(kept["noise"]) - 1 and np.argmin(kept["signal"]) > 0
 
 
 @pytest.mark.parametrize("matrix", [A, A[:4]])

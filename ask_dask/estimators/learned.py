@@ -2,14 +2,16 @@
 
 The paper's (Tao, Tonin et al., Learning in Feature Spaces via Coupled Covariances, appendix C.3): the compatibility
 matrix is a parameter of G = k(X, Z), learned on a downstream loss of the features G V, with V fixed in a gradient step
-and recomputed in turn. Ours: the start is a0 or a1, whichever has the smaller loss; the loss is the squared one of a
-ridge regression (an LS-SVM for classes), whose solution has a closed form and follows each step; the steps are those of
-L-BFGS; the best round is kept.
+and recomputed in turn. Ours: the start is a0 or a1; the loss is the squared one of a ridge regression (an LS-SVM for
+classes), whose solution has a closed form and follows each step; the steps are those of L-BFGS. The start, the ridge
+and the number of rounds (0 is the start itself) are those of least loss on rows left out in turn: on small data the
+loss of the rows themselves goes on falling when that of new ones has long risen.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -23,10 +25,13 @@ from ask_dask.estimators.compat import Compatibility, Linear, compatible
 from ask_dask.kernels import Kernel
 from ask_dask.kernels.gradients import gradients, require_gradient
 
-ROUNDS, STEPS = 10, 10
-"""Times V is recomputed, and gradient steps between."""
+ROUNDS, STEPS = 6, 5
+"""Times V is recomputed at most, and gradient steps between."""
 
-RIDGE = 1e-3
+FOLDS = 5
+"""Of the rows, which choose the start, the ridge and the number of rounds."""
+
+RIDGES = (1e-3, 1e-1)
 """Of the linear model, relative to the mean square of the first feature."""
 
 COPIES = 40
@@ -42,6 +47,7 @@ class Problem:
     kernel: Kernel
     n_components: int
     center: bool
+    ridge: float = RIDGES[0]
 
     def points(self, C: Linear) -> tuple[np.ndarray, np.ndarray]:
         """Rows and columns in one space."""
@@ -53,7 +59,7 @@ class Problem:
         if self.center:
             K = K - K.mean(0) - K.mean(1)[:, None] + K.mean()
         _, s, Vt = np.linalg.svd(K, full_matrices=False)
-        return Vt[: self.n_components].T, RIDGE * max(float(s[0] ** 2), np.finfo(float).tiny) / len(K)
+        return Vt[: self.n_components].T, self.ridge * float(s[0] ** 2) / len(K)
 
     def loss(self, C: Linear, V: np.ndarray, ridge: float) -> tuple[float, np.ndarray]:
         """Least loss of a linear model on K V, and its gradient with regard to C's matrix, V fixed.
@@ -66,9 +72,28 @@ class Problem:
         dX, dZ = gradients(self.kernel, X, Z, K, dF @ V.T)
         return loss, self.A.T @ dX if C.rows is not None else self.A @ dZ
 
-    def own_loss(self, C: Any) -> float:
-        """The loss with the V that belongs to C."""
-        return self.loss(C, *self.vectors(C))[0]
+    def squares(self, C: Linear, A: np.ndarray, Y: np.ndarray) -> float:
+        """Sum of the squared errors on other rows of the linear model of these, with the V that belongs to C."""
+        (X, Z), (V, ridge) = self.points(C), self.vectors(C)
+        F = self.kernel(X, Z) @ V
+        w = ridge_solution(F, self.Y, ridge)
+        new = (self.kernel(C.of_rows(A), Z) @ V - F.mean(0)) @ w + self.Y.mean(0)
+        return float(((new - Y) ** 2).sum())
+
+    def starts(self) -> list[Linear]:
+        """a0 and a1."""
+        found = (compatible(self.A, how, None, 0)[2] for how in ("pinv", "pca"))
+        return [C for C in found if isinstance(C, Linear)]
+
+
+def ridge_solution(F: np.ndarray, Y: np.ndarray, ridge: float) -> np.ndarray:
+    """The least w (r, q) that minimises |F w + b - Y|^2 / n + ridge |w|^2.
+
+    Of rows and columns far apart the kernel, and so the ridge, may be next to nothing, and the system singular.
+    """
+    n, centred = len(F), F - F.mean(0)
+    gram = centred.T @ centred / n + ridge * np.eye(F.shape[1])
+    return np.linalg.lstsq(gram, centred.T @ (Y - Y.mean(0)) / n, rcond=None)[0]
 
 
 def ridge_loss(F: np.ndarray, Y: np.ndarray, ridge: float) -> tuple[float, np.ndarray]:
@@ -78,15 +103,14 @@ def ridge_loss(F: np.ndarray, Y: np.ndarray, ridge: float) -> tuple[float, np.nd
     (0.5, array([[-0.25],
            [ 0.25]]))
     """
-    n, centred = len(F), F - F.mean(0)
-    w = np.linalg.solve(centred.T @ centred / n + ridge * np.eye(F.shape[1]), centred.T @ (Y - Y.mean(0)) / n)
-    residual = centred @ w - (Y - Y.mean(0))
+    n, w = len(F), ridge_solution(F, Y, ridge)
+    residual = (F - F.mean(0)) @ w - (Y - Y.mean(0))
     return float((residual**2).sum() / n + ridge * (w**2).sum()), 2 / n * residual @ w.T
 
 
 def learned(A: Any, y: Any, kernel: Kernel, n_components: int, center: bool, memory: int
             ) -> tuple[np.ndarray, np.ndarray, Compatibility, list[float]]:  # fmt: skip
-    """Rows and columns of a data matrix as points of one space, how new ones become so, and the loss of each round.
+    """Rows and columns of a data matrix as points of one space, how new ones become so, and the losses.
 
     Parameters
     ----------
@@ -99,7 +123,7 @@ def learned(A: Any, y: Any, kernel: Kernel, n_components: int, center: bool, mem
 
     Returns
     -------
-    (N, d) and (M, d) float64, d = min(N, M); Linear; losses, each of its own V, the first of the start.
+    (N, d) and (M, d) float64, d = min(N, M); Linear; losses on rows left out, the first of the start.
 
     Raises
     ------
@@ -122,21 +146,37 @@ def learned(A: Any, y: Any, kernel: Kernel, n_components: int, center: bool, mem
     if not np.isfinite(A).all():
         raise InputError("The data matrix has NaN or infinity: fill them or leave those rows out.")
     problem = Problem(A, Y, kernel, n_components, center)
-    starts = [C for how in ("pinv", "pca") if isinstance(C := compatible(A, how, None, 0)[2], Linear)]
-    C, losses = descend(problem, min(starts, key=problem.own_loss))
-    return C.of_rows(A), C.of_columns(np.ascontiguousarray(A.T)), C, losses
+    losses = held_out(problem)
+    way, rounds = np.unravel_index(losses.argmin(), losses.shape)
+    *_, C = islice(descent(*list(ways(problem))[way]), int(rounds) + 1)
+    return C.of_rows(A), C.of_columns(np.ascontiguousarray(A.T)), C, losses[way].tolist()
 
 
-def descend(problem: Problem, start: Linear) -> tuple[Linear, list[float]]:
-    """Alternate between V and gradient steps; the best of the rounds, each judged with its own V."""
-    C, best, losses = start, start, [problem.own_loss(start)]
-    for _ in range(ROUNDS):
+def ways(problem: Problem) -> Iterator[tuple[Problem, Linear]]:
+    """With each ridge from each start."""
+    return ((replace(problem, ridge=ridge), start) for start in problem.starts() for ridge in RIDGES)
+
+
+def held_out(problem: Problem) -> np.ndarray:
+    """Mean squared error of rows left out in turn, (ways, 1 + ROUNDS), before the first round and after each."""
+    n, folds = len(problem.A), min(FOLDS, len(problem.A))
+    places = np.random.default_rng(0).permutation(n) % folds
+    found = np.zeros((2 * len(RIDGES), 1 + ROUNDS))
+    for fold in range(folds):
+        inside, A, Y = places != fold, problem.A[places == fold], problem.Y[places == fold]
+        part = replace(problem, A=problem.A[inside], Y=problem.Y[inside])
+        for k, (way, start) in enumerate(ways(part)):
+            found[k] += [way.squares(C, A, Y) for C in islice(descent(way, start), 1 + ROUNDS)]
+    return found / n
+
+
+def descent(problem: Problem, start: Linear) -> Iterator[Linear]:
+    """The start, then the matrix after each round of finding V and steps along the gradient."""
+    C = start
+    while True:
+        yield C
         V, ridge = problem.vectors(C)
         C = _stepped(C, partial(problem.loss, V=V, ridge=ridge))
-        losses.append(problem.own_loss(C))
-        if losses[-1] == min(losses):
-            best = C
-    return best, losses
 
 
 def _stepped(C: Linear, loss: Callable[[Linear], tuple[float, np.ndarray]]) -> Linear:
