@@ -232,7 +232,7 @@ def test_the_pseudo_inverse_makes_the_linear_kernel_plain_svd():
     np.testing.assert_allclose(model.transform_target(A.T), parts(model)[2] * model.singular_values_)
 
 
-@pytest.mark.parametrize(("compat", "dim"), [("pca", None), ("random", None), ("random", 12)])
+@pytest.mark.parametrize(("compat", "dim"), [("pca", None), ("axes", None), ("random", None), ("random", 12)])
 @pytest.mark.parametrize("matrix", [A, A.T], ids=["tall", "wide"])
 def test_compatible_rows_and_columns(matrix, compat, dim):
     expected = KSVD(RBF(8.0), 3, compat=compat, compat_dim=dim, random_state=3).fit(matrix)
@@ -243,6 +243,16 @@ def test_compatible_rows_and_columns(matrix, compat, dim):
         np.testing.assert_allclose(np.asarray(model.transform(given_)), U * s, atol=1e-9)
         np.testing.assert_allclose(np.asarray(model.transform_target(given_.T)), V * s, atol=1e-9)
         np.testing.assert_allclose(s, expected.singular_values_, rtol=1e-6)
+
+
+def test_on_paired_axes_rows_and_columns_keep_their_distances_and_may_change_places():
+    X, Z, _ = compat.compatible(A, "axes", None, 0)
+    assert X.shape[1] == Z.shape[1] == min(A.shape)
+    np.testing.assert_allclose(X @ X.T, A @ A.T, atol=1e-9)
+    np.testing.assert_allclose(Z @ Z.T, A.T @ A, atol=1e-9)
+    np.testing.assert_allclose(np.linalg.svd(X @ Z.T)[1][:5], np.linalg.svd(A)[1][:5] ** 2)
+    Z_first, X_second, _ = compat.compatible(np.ascontiguousarray(A.T), "axes", None, 0)
+    np.testing.assert_allclose(X_second @ Z_first.T, X @ Z.T, atol=1e-9)
 
 
 def test_a_sketch_does_not_depend_on_how_the_matrix_is_cut(tmp_path):

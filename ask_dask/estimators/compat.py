@@ -19,7 +19,7 @@ from ask_dask.estimators.sketch import Sketch
 from ask_dask.kernels.base import Block
 from ask_dask.sparse import is_sparse
 
-HOWS = ("pinv", "pca", "random")
+HOWS = ("pinv", "pca", "axes", "random")
 
 
 class Compatibility(Protocol):
@@ -53,9 +53,10 @@ def compatible(A: Any, how: str | None, d: int | None, seed: int) -> tuple[Any, 
     ----------
     A : (N, M) numpy, scipy.sparse, dask or zarr
         Out of memory only with how="random" and a dimension.
-    how : {None, "pinv", "pca", "random"}
+    how : {None, "pinv", "pca", "axes", "random"}
         None takes them as they are, which needs N = M; "pinv" brings columns to rows by A^+; "pca" the larger role to
-        its principal axes, not centred, as many as the other has numbers.
+        its principal axes, not centred, as many as the other has numbers; "axes" both to theirs: of A = P S Q' rows
+        become those of P S and columns those of Q S, so that the k-th number of each is along the same pair of axes.
     d : int, optional
         Dimension that "random" brings both roles to; None brings the larger to the smaller one's, by a dense matrix.
     """
@@ -83,6 +84,9 @@ def _linear(A: Any, how: str | None, seed: int) -> Linear:
         return Linear()
     if how == "pinv":
         return Linear(columns=np.linalg.pinv(_dense(A)).T)
+    if how == "axes":
+        P, _, Qt = np.linalg.svd(_dense(A), full_matrices=False)
+        return Linear(rows=Qt.T, columns=P)
     d = min(n, m)
     if how == "random":
         matrix = np.random.default_rng(seed).standard_normal((max(n, m), d)) / np.sqrt(d)

@@ -66,7 +66,7 @@ class Embed(KernelOptions):
         Field(description="Take the data as a matrix whose rows are sources and whose columns are targets."),
     ] = False
     compat: Annotated[
-        Literal["pinv", "pca", "random", "learned"] | None,
+        Literal["pinv", "pca", "axes", "random", "learned"] | None,
         OfMatrix,
         Field(description="How rows and columns become points of one space; learned: on the labels, in memory."),
     ] = None

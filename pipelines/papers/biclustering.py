@@ -6,6 +6,7 @@ k-means is scikit-learn's: the points are in memory
 """
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +44,11 @@ def embeddings(A: sp.csr_matrix, own: dict[str, Any]) -> Iterator[tuple[str, np.
     eye = np.eye(A.shape[1])
     for method, center in (("SVD", False), ("PCA", True)):
         yield method, *_parts(KSVD(Linear(), most, center=center, solver="arpack", random_state=0).fit(dense, Z=eye))
-    for method, kernel in (("KSVD, SNE", SNE(width)), ("KSVD, RBF", RBF(width))):
-        model = KSVD(kernel, most, landmarks and (landmarks, A.shape[1]), compat="pca", center=True, random_state=0)
-        yield method, *_parts(model.fit(dense))
+    kernels = {"SNE": SNE, "RBF": RBF}.items()
+    for (name, kernel), (compat, share) in product(kernels, own["compats"].items()):
+        model = KSVD(kernel(share * width), most, landmarks and (landmarks, A.shape[1]), compat=compat, center=True,
+                     random_state=0)  # fmt: skip
+        yield f"KSVD, {name}, {compat}", *_parts(model.fit(dense))
     ours = [_parts(KSVD(RBF(width), most, landmarks if side is dense else None, center=True, random_state=0)
                    .fit(side, Z=side)) for side in (dense, columns)]  # fmt: skip
     yield "KPCA", ours[0][0], ours[1][0], ours[0][2]

@@ -2,8 +2,8 @@
 
 The rows and the columns of A + I are sources and targets of KSVD with the SNE kernel; SVD has the adjacency itself as
 the kernel, KPCA rows with themselves and the RBF kernel, each by the same call. A trial trains an LS-SVM (ridge
-regression on +-1) on 60 % of the nodes, stratified by class; its regularisation, the number of components and the
-bandwidth are chosen there by leave-one-out.
+regression on +-1) on 60 % of the nodes, stratified by class; its regularisation, the number of components, the
+bandwidth and the power of S are chosen there by leave-one-out.
 """
 
 import time
@@ -47,6 +47,12 @@ def embedding(found: Graph, kernel: Kernel, what: str, own: dict[str, Any]) -> n
     return scaled.reshape(n, -1)
 
 
+def powered(features: np.ndarray, power: float) -> np.ndarray:
+    """[U S^power, V S^power] of [U S, V S]: a power below 1 gives later components more weight."""
+    s = np.linalg.norm(features[:, ::2], axis=0)  # the columns of U have length 1
+    return features * np.repeat(np.divide(s**power, s, out=np.zeros_like(s), where=s > 0), 2)
+
+
 def covering(found: Graph, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Landmarks of the rows and the columns: the nodes whose neighbours are the most nodes."""
     numbers = np.arange(len(found.y))[:, None]
@@ -81,8 +87,7 @@ def rows(data: Path, own: dict[str, Any], trials: int) -> Iterator[str]:
     """The table: a line for each graph and method."""
     yield "| graph | paper | micro F1, macro F1, mean +- std | s |\n|---|---|---|---|"
     for name, paper in own["paper"].items():
-        widths = own["bandwidths"] + own["wider"].get(name, [])
-        yield from _of_graph(name, graphs.read(data / name), paper, own | {"bandwidths": widths}, trials)
+        yield from _of_graph(name, graphs.read(data / name), paper, own | own["other"].get(name, {}), trials)
 
 
 def _of_graph(name: str, found: Graph, paper: dict[str, str], own: dict[str, Any], trials: int) -> Iterator[str]:
@@ -90,7 +95,8 @@ def _of_graph(name: str, found: Graph, paper: dict[str, str], own: dict[str, Any
     seconds: dict[str, float] = {}
     for method, kernel, what in methods(found, own):
         started = time.perf_counter()
-        features.setdefault(method, []).append(embedding(found, kernel, what, own))
+        F = embedding(found, kernel, what, own)
+        features.setdefault(method, []).extend(powered(F, power) for power in own["powers"])
         seconds[method] = seconds.get(method, 0.0) + time.perf_counter() - started
     for method, of_widths in features.items():
         scores = np.array([f1(found, of_widths, trial, own) for trial in range(trials)])
