@@ -84,10 +84,9 @@ def test_who_has_no_certificate_of_the_scheduler_is_refused(machines, tmp_path):
     folder, address, _ = machines
     make_certificates(tmp_path / "others")
     assert asyncio.run(asked(f"tls://{address}", own_security(folder / "tls"), 30)) == "Scheduler"
-    with pytest.raises(OSError, match=r"(?i)closed|timed out"):
-        asyncio.run(asked(f"tcp://{address}", Security(), 5))
-    with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
-        asyncio.run(asked(f"tls://{address}", own_security(tmp_path / "others"), 5))
+    for protocol, security in (("tcp", Security()), ("tls", own_security(tmp_path / "others"))):
+        with pytest.raises(OSError, match="before comm was established"):
+            asyncio.run(asked(f"{protocol}://{address}", security, 5))
     careless = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     careless.check_hostname, careless.verify_mode = False, ssl.CERT_NONE
     with (
