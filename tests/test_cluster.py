@@ -9,6 +9,7 @@ import ssl
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,9 @@ def machines(tmp_path_factory):
     commands = ([*line("dask scheduler"), "--port", address.split(":")[1]], worker)
     with open(folder / "dask.log", "w", encoding="utf-8") as log:
         processes = [subprocess.Popen(one, cwd=folder, stdout=log, stderr=subprocess.STDOUT) for one in commands]
+        while not re.search("Scheduler at: .*Registered to:", (folder / "dask.log").read_text(encoding="utf-8"), re.S):
+            assert [process.poll() for process in processes] == [None, None], (folder / "dask.log").read_text()
+            time.sleep(0.1)
         yield folder, address, processes
         for process in reversed(processes):
             process.terminate()
