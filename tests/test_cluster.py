@@ -1,18 +1,23 @@
 """Clusters: who may join, where they listen, the same result on processes of "two machines" as on threads."""
 
+import asyncio
 import os
 import re
 import shlex
 import socket
+import ssl
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
 from commands import COMMAND, refused
+from distributed.core import rpc
+from distributed.security import Security
 
 from ask_dask import load, store
 from ask_dask.cluster import make_certificates, running_on
@@ -49,6 +54,9 @@ def machines(tmp_path_factory):
     commands = ([*line("dask scheduler"), "--port", address.split(":")[1]], worker)
     with open(folder / "dask.log", "w", encoding="utf-8") as log:
         processes = [subprocess.Popen(one, cwd=folder, stdout=log, stderr=subprocess.STDOUT) for one in commands]
+        while not re.search("Scheduler at: .*Registered to:", (folder / "dask.log").read_text(encoding="utf-8"), re.S):
+            assert [process.poll() for process in processes] == [None, None], (folder / "dask.log").read_text()
+            time.sleep(0.1)
         yield folder, address, processes
         for process in reversed(processes):
             process.terminate()
@@ -70,30 +78,35 @@ def waiting(address):
     return f"The scheduler at tls://{address} has no workers yet: waiting for the first.\n"
 
 
+async def asked(address, security, timeout):
+    """What the scheduler says it is."""
+    async with rpc(address, connection_args=security.get_connection_args("client"), timeout=timeout) as scheduler:
+        return (await scheduler.identity())["type"]
+
+
 def test_who_has_no_certificate_of_the_scheduler_is_refused(machines, tmp_path):
-    """Each in a process of its own; `asked` runs a task where it gets in, and the last, who may, does."""
     folder, address, _ = machines
     make_certificates(tmp_path / "others")
-    program = (
-        "import sys, dask; from ask_dask.cluster import places; places.TIMEOUT = '5s'\n"
-        "with places.running_on(sys.argv[1], tls=sys.argv[2] or None): print(dask.delayed(sum)([40, 2]).compute())"
-    )
-    asked = {
-        (protocol, certificates): subprocess.Popen(
-            [sys.executable, "-c", program, f"{protocol}://{address}", str(certificates)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for protocol, certificates in (("tcp", ""), ("tls", ""), ("tls", tmp_path / "others"), ("tcp", folder / "tls"),
-                                       ("tls", folder / "tls"))
-    }  # fmt: skip
-    *outsiders, (_, insider) = asked.items()
-    for who, process in outsiders:
-        out, err = process.communicate(timeout=60)
-        assert (process.returncode, out) == (1, ""), who
-        assert err.splitlines()[-1].startswith("ask_dask.errors.InputError: No scheduler answers at"), err
-        assert err.splitlines()[-1].endswith("give --tls FOLDER if it asks for certificates."), err
-    out, err = insider.communicate(timeout=60)
-    assert (insider.returncode, out) == (0, "42\n"), err
+    assert asyncio.run(asked(f"tls://{address}", own_security(folder / "tls"), 30)) == "Scheduler"
+    for protocol, security in (("tcp", Security()), ("tls", own_security(tmp_path / "others"))):
+        with pytest.raises(OSError, match="before comm was established"):
+            asyncio.run(asked(f"{protocol}://{address}", security, 5))
+    careless = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    careless.check_hostname, careless.verify_mode = False, ssl.CERT_NONE
+    with (
+        socket.create_connection(address.split(":"), timeout=30) as plain,
+        careless.wrap_socket(plain) as wrapped,
+        pytest.raises((ssl.SSLError, ConnectionError), match=r"(?i)certificate required|reset"),
+    ):
+        wrapped.recv(64)
+
+
+def test_the_command_says_that_it_is_refused(machines):
+    folder, address, _ = machines
+    command = [*COMMAND, *FIT, "--to", "refused.zarr", "--cluster", f"tcp://{address}"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+    result = done.returncode, done.stdout, done.stderr
+    assert refused(result, f"No scheduler answers at tcp://{address}") and "give --tls FOLDER if it asks" in done.stderr
 
 
 def listening(processes):

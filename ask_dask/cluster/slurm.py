@@ -47,7 +47,7 @@ def job_script(
 
     Examples
     --------
-    >>> print(job_script(("fit", "--data", "a b.zarr"), nodes=4, cores=16, memory="64GiB")[:230])
+    >>> print(job_script(("fit", "--data", "a b.zarr"), nodes=4, cores=16, memory="64GiB")[:211])
     #!/usr/bin/env bash
     #SBATCH --job-name=ask-dask
     #SBATCH --nodes=4
