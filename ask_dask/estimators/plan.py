@@ -178,9 +178,10 @@ def engine_of(
 def iterative(problem: Problem, estimator: Any, checkpoint: Checkpoint | None = None) -> Iterative:
     """By minres, with as many landmarks to precondition as are asked for or fit."""
     X, n = problem.X, len(problem.folds)
-    landmarks = _wanted(estimator)
+    given = is_exact(estimator) and estimator.preconditioner != "auto"  # on landmarks it counts rows
+    landmarks = _wanted(estimator) if given else 0
     sparse = getattr(problem.placed.at, "sparse", None) is not None  # then landmarks know little, and steps are cheap
-    if estimator.preconditioner == "auto" and not sparse:
+    if not given and not sparse:
         n_gammas, damped = len(problem.gammas), problem.damping > 0
         plan = _minres_plan(X, problem.outputs, problem.n_folds, n_gammas, damped)
         bytes_ = limit(estimator.memory)
