@@ -104,11 +104,12 @@ def moments_plan(
     moments; up to two finished partial sums per worker wait to be added.
     """
     m, sides = n_landmarks, 1 if symmetric else 2
+    tall, small = min(GRAM_ROWS, n_rows), min(cache_rows(m), n_rows)
     moments = n_folds * sides * (m * m + m * (1 + n_outputs)) * 8
     return Plan(
         {
             "moments": 3 * workers * moments,
-            "kernel blocks": workers * m * itemsize * (sides * (GRAM_ROWS + m) + 4 * cache_rows(m)),
+            "kernel blocks": workers * m * itemsize * (sides * (tall + m) + 4 * small),
             "rows": 2 * min(workers * shard_rows(row_bytes), n_rows) * row_bytes,
         }
     )

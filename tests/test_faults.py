@@ -93,7 +93,7 @@ def test_own_processes_outlive_more_deaths_than_dask_allows():
 
     with cluster.running_on("processes", workers=1):
         client = get_client()
-        assert client.cluster.scheduler.allowed_failures == cluster.DEATHS > 3
+        assert client.cluster.scheduler.allowed_failures == cluster.places.DEATHS > 3
 
 
 RNG = np.random.default_rng

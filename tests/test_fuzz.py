@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ask_dask.errors import InputError
+from ask_dask.ingest import files as raw
 
 FOUND = [
     ("table", b"y,k\r;\n1,2,3\n", "line 1: a carriage return inside the line; remove it"),
@@ -17,6 +18,14 @@ FOUND = [
     ("labels", b"a 1\nb 2 \xff\nc 3\n", "line 2 has 3 columns and the lines before it 2"),
 ]
 """What fuzzing has found: a reader, a file that it once stumbled over, what it says of it now (None: it reads it)."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def pieces_as_they_were():
+    """The readers of `fuzz` cut files into small pieces; other tests are not to."""
+    before = raw.PIECE_BYTES
+    yield
+    raw.PIECE_BYTES = before
 
 
 def spoiled(reader):

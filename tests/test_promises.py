@@ -59,14 +59,14 @@ def require_within(measured, planned):
 
 
 @pytest.mark.parametrize("solver", ["direct", "minres"])
-def test_the_peak_of_a_fit_is_within_its_plan_and_above_half_of_it(solver):
-    """The budget is what is planned: with less the fit is refused, and half of the plan would not hold it."""
+def test_the_peak_of_a_fit_is_within_its_plan_and_above_a_third_of_it(solver):
+    """The budget is what is planned: with less the fit is refused, and a third of it would not hold it."""
     sizes = Sizes(6000, (600,), 5, 1, 1, 20, 4, 2, symmetric=False, damped=False, sampled=None)
     planned = (sizes.moments(600) if solver == "direct" else sizes.blockwise(600)).total
     measured = peak(600, solver, planned)
     require_within(measured, planned)
     with pytest.raises(AssertionError, match="were used and"):
-        require_within(measured, planned // 2)
+        require_within(measured, planned // 3)
 
 
 @pytest.mark.parametrize("solver", ["direct", "minres"])

@@ -24,8 +24,10 @@ Counts = tuple[int, int]
 class Group(dict):
     """As much of a group of zarr as is written to, in memory, since zarr takes most of the time."""
 
-    def create_group(self, name: str) -> "Group":
-        """A group in this one."""
+    def create_group(self, name: str, overwrite: bool = False) -> "Group":
+        """A group in this one, new if asked."""
+        if overwrite:
+            self.pop(name, None)
         return self.setdefault(name, Group())
 
     def create_array(self, name: str, shape: tuple[int, ...], dtype: np.dtype, **_: object) -> np.ndarray:
