@@ -43,7 +43,7 @@ def test_whatever_dies_the_job_goes_on(place, ask):
         for number in range(2):
             machines.kill(number)
         before = len(machines.begun)
-        wait_until(lambda: len(machines.begun) > before + 4, process=first)
+        wait_until(lambda: len(machines.begun) > before + 4 and checkpointed(".m.zarr.checkpoint") > 0, process=first)
         first.kill()
         kept = kept_of(".m.zarr.checkpoint")
         assert 0 < kept < shards
