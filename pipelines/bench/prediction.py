@@ -73,7 +73,7 @@ def main(rows: int, repeats: int) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             some = slice(0, 100_000)
-            model = AsKLSClassifier(SNE(12.0), 1e4, cv=None, merge="mean", n_landmarks=M, random_state=0)
+            model = AsKLSClassifier(SNE(12.0), 1e4, cv=2, n_landmarks=M, random_state=0)
             model.fit(X[some], y[some])
         data = store.open_store(Path(str(X.store_path.store.root)))
 

@@ -1,9 +1,9 @@
 """Strong scaling: the same pass from zarr to moments on one worker and on two. One JSON line.
 
-    python pipelines/bench/workers.py [--rows 400000] [--repeats 3]
+    python pipelines/bench/workers.py [--rows 638976] [--repeats 3]
 
-SNE at 1,000 landmarks, five folds, float32. Workers are threads of one process, and processes of one thread each on a
-real scheduler over TCP. Each has one BLAS thread.
+SNE at 1,000 landmarks, five folds, float32, shards of equal size. Workers are threads of one process, and processes of
+one thread each on a real scheduler over TCP. Each has one BLAS thread.
 """
 
 import argparse
@@ -53,6 +53,6 @@ def main(rows: int, repeats: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=400_000)
+    parser.add_argument("--rows", type=int, default=638_976)
     parser.add_argument("--repeats", type=int, default=3)
     main(**vars(parser.parse_args()))
