@@ -200,7 +200,7 @@ REFUSED = [
     ((*FIT, *X, "--folds", "2400", "--landmarks", "9"), "rows of the smallest class: use fewer folds"),
     ((*FIT, *X, "--kernel", "rbf"), "give --bandwidth"),
     ((*FIT, *X, "--memory", "lots"), "--memory: not a size such as 2GiB or 512MiB (given 'lots')"),
-    ((*FIT, *X, "--memory", "700MiB", "--landmarks", "2000", "--workers", "1", "--solver", "direct"), "use n_landmarks="),
+    ((*FIT, *X, "--memory", "700MiB", "--landmarks", "2000", "--workers=1", "--solver=direct"), "use n_landmarks="),
     ((*FIT, *X, "--seed", "99999999999"), "--seed: input should be less than"),
     ((*FIT, *X, "--gama", "1"), "Unknown option: --gama. Did you mean --gamma?"),
     ((*FIT, *X, "--cluster", "moon"), "There is no cluster 'moon'"),
