@@ -37,7 +37,7 @@ def test_what_is_shown_of_a_url(url, shown):
     assert mask(url) == str(store.located(url)) == f"{store.located(url)}" == shown
     said = f"There is no store at {url}: check the path."
     for kind in (AskDaskError, InputError, StoreError):
-        error = pickle.loads(pickle.dumps(kind(said)))
+        error = pickle.loads(pickle.dumps(kind(said)))  # as it comes from a worker
         assert str(error) == said.replace(url, shown) and shown in repr(error)
 
 
