@@ -18,7 +18,7 @@ from dask.delayed import Delayed
 
 from ask_dask import budget, compute, landmarks, sparse
 from ask_dask.errors import InputError
-from ask_dask.kernels.base import Block, Kernel, LandmarkKernel
+from ask_dask.kernels.base import Block, Kernel, LandmarkKernel, products
 from ask_dask.sparse import SparseRows
 
 
@@ -90,7 +90,7 @@ def map_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int, la
     `function` must give each row alone, since the blocks it sees depend on the chunking.
     """
     if isinstance(X, zarr.Array):
-        X = da.from_array(X, chunks=(_default_rows(X), -1), name=False, inline_array=True)
+        X = da.from_array(X, chunks=(_spread(X, _default_rows(X)), -1), name=False, inline_array=True)
     dtype = np.result_type(X.dtype, np.float32)
     if isinstance(X, SparseRows):
         return lazy_rows(X, function, n_columns)
@@ -258,11 +258,11 @@ def discriminants(
     -------
     (n, 2 q) array: f_s then f_t
     """
-    out = np.empty((block.shape[0], 2 * source.shape[1]), np.result_type(block.dtype, np.float32))
+    q = source.shape[1]
+    out = np.empty((block.shape[0], 2 * q), np.result_type(block.dtype, np.float32))
     with compute.one_blas_thread():
         for rows in row_blocks(block, budget.cache_rows(max(len(source), len(target)))):
-            C, R = kernel.both(block[rows])
-            out[rows] = np.hstack(
-                [compute.product(C, source) + intercepts[0], compute.product(R, target) + intercepts[1]]
-            )
+            f_source, f_target = products(kernel, block[rows], source, target)
+            out[rows, :q] = f_source + intercepts[0]
+            out[rows, q:] = f_target + intercepts[1]
     return out

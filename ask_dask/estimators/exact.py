@@ -42,10 +42,10 @@ class Dense:
         with compute.measured(p.steps, "solve"):
             found = compute.run([task(f) for f in range(p.n_folds)], "solving", "decompositions", local=True)
         self.solutions = [solutions for solutions, _ in found]
-        f = np.empty((self.n, len(p.gammas), 2 * self.Y.shape[1]))
+        f = np.empty((len(p.gammas), self.n, 2 * self.Y.shape[1]))
         for fold, (_, values) in enumerate(found):
-            f[p.folds == fold] = values
-        return HeldOut(p.scored, f[p.scored])
+            f[:, p.folds == fold] = values
+        return HeldOut(p.scored, f[:, p.scored])
 
     def _fold(self, fold: int) -> tuple[list[Solution], np.ndarray]:
         """The solutions of every gamma without a fold, at all points, and the discriminants of the fold's rows."""
@@ -54,7 +54,7 @@ class Dense:
             path = self._system(train).path(self.problem.gammas, self.problem.damping)
             C, R = self.K[np.ix_(test, train)], self.K[np.ix_(train, test)].T
             values = [np.hstack([C @ s.source + s.intercepts[0], R @ s.target + s.intercepts[1]]) for s in path]
-        return [_spread(s, train, self.n) for s in path], np.stack(values, 1)
+        return [_spread(s, train, self.n) for s in path], np.stack(values)
 
     def _system(self, rows: np.ndarray) -> DenseSystem:
         weights = self.problem.weights.fit
@@ -107,11 +107,11 @@ class Iterative:
     def held_out(self) -> HeldOut:
         """Discriminants of every row from the models that have not seen its label."""
         p, rows = self.problem, self.problem.scored
-        f = np.empty((len(rows), len(p.gammas), self.system.discriminants(0, 0).shape[1]))
+        f = np.empty((len(p.gammas), len(rows), self.system.discriminants(0, 0).shape[1]))
         for fold in range(p.n_folds):
             here = np.flatnonzero(p.folds[rows] == fold)
             for g in range(len(p.gammas)):
-                f[here, g] = self.system.discriminants(fold, g)[rows[here]]
+                f[g, here] = self.system.discriminants(fold, g)[rows[here]]
         return HeldOut(rows, f)
 
     def fitted(self, pair: int) -> Fitted:

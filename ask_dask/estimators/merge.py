@@ -15,9 +15,6 @@ from sklearn.preprocessing import StandardScaler
 METHODS = ("stack", "balanced", "mean", "source", "target")
 STACKED = ("stack", "balanced")
 
-MOST_ROWS = 100_000
-"""Rows that a merger is fitted on at most: it has three parameters."""
-
 
 @dataclass(frozen=True)
 class Merger:
@@ -62,13 +59,11 @@ class Merger:
         >>> merger.score(f).ravel() > 0
         array([False,  True, False,  True])
         """
-        step, q = -(-len(f) // MOST_ROWS), f.shape[1] // 2
-        some = None if sample_weight is None else sample_weight[::step]
-        f, Y = f[::step].astype(np.float64), Y[::step]
+        f, q = f.astype(np.float64), f.shape[1] // 2
         weights, intercepts = np.zeros((2, q)), np.zeros(q)
         for k in range(q):
             features = f[:, [k, q + k]] @ _combination(method)
-            weight, intercepts[k] = _regression(features, Y[:, k], task, some, method == "balanced")
+            weight, intercepts[k] = _regression(features, Y[:, k], task, sample_weight, method == "balanced")
             weights[:, k] = _combination(method) @ weight
         return cls(method, weights, intercepts, task)
 

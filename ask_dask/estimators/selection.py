@@ -18,6 +18,9 @@ from ask_dask.estimators.outputs import Outputs
 from ask_dask.kernels.base import Block, LandmarkKernel
 from ask_dask.solve import Solution
 
+MOST_ROWS = 100_000
+"""Rows that a merger is fitted on at most: it has three parameters."""
+
 
 @dataclass(frozen=True)
 class HeldOut:
@@ -27,7 +30,7 @@ class HeldOut:
     ----------
     rows : (n,) int64
         Their row numbers.
-    f : (n, pairs, 2 q)
+    f : (pairs, n, 2 q)
         f_s then f_t for each (landmark count, gamma) pair.
     """
 
@@ -57,15 +60,13 @@ def predict_held_out(
         np.stack([np.concatenate([_padded(getattr(s, name), width) for s in fold], axis=-1) for fold in solutions])
         for name, width in _widths(solutions)
     )
-    shared = dask.delayed((kernel, source, target, intercepts), traverse=False, pure=False)
+    shared = dask.delayed((kernel, source, target, intercepts, len(solutions[0])), traverse=False, pure=False)
     task, parts = dask.delayed(_shard, pure=False), []
     for shard in blocks.shards(X):
         here = rows[slice(*np.searchsorted(rows, (shard.start, shard.stop)))]
         if len(here):
             parts.append(task(shard.block, here - shard.start, folds[here], shared))
-    f = np.concatenate(compute.run(parts, "held-out scores", rows=len(rows)))
-    pairs = len(solutions[0])
-    return HeldOut(rows, f.reshape(len(rows), 2, pairs, -1).swapaxes(1, 2).reshape(len(rows), pairs, -1))
+    return HeldOut(rows, np.concatenate(compute.run(parts, "held-out scores", rows=len(rows)), axis=1))
 
 
 def _widths(solutions: Sequence[Sequence[Solution]]) -> list[tuple[str, int]]:
@@ -82,12 +83,14 @@ def _padded(coefficients: np.ndarray, width: int) -> np.ndarray:
 
 
 def _shard(block: Block, rows: np.ndarray, folds: np.ndarray, shared: tuple[Any, ...]) -> np.ndarray:
-    kernel, source, target, intercepts = shared
+    """(pairs, rows, 2 q)"""
+    kernel, source, target, intercepts, pairs = shared
     out = np.empty((len(rows), 2 * source.shape[2]), np.result_type(block.dtype, np.float32))
     for fold in np.unique(folds):
         here = np.flatnonzero(folds == fold)
         out[here] = blocks.discriminants(block[rows[here]], kernel, source[fold], target[fold], intercepts[fold])
-    return out
+    of_pairs = out.reshape(len(rows), 2, pairs, -1).transpose(2, 0, 1, 3)
+    return of_pairs.reshape(pairs, len(rows), -1)
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ def evaluate(
     """Per pair and fold, the metrics on the fold and the merger that gave its scores, fitted on the other folds."""
     shared = dask.delayed((held_out, outputs, weights, folds[held_out.rows], merge), traverse=False, pure=False)
     task = dask.delayed(_evaluate_fold, pure=False)
-    n_pairs = held_out.f.shape[1]
+    n_pairs = len(held_out.f)
     jobs = [task(shared, p, f) for p in range(n_pairs) for f in range(n_folds)]
     found = compute.run(jobs, "scoring gammas and landmark counts", "models", local=True)
     return [found[p * n_folds : (p + 1) * n_folds] for p in range(n_pairs)]
@@ -117,20 +120,21 @@ def evaluate(
 def _evaluate_fold(shared: tuple[Any, ...], pair: int, fold: int) -> tuple[dict[str, float | None], Merger]:
     held_out, outputs, weights, fold_of, merge = shared
     test = fold_of == fold
-    merger = fit_merger(held_out, outputs, weights, pair, merge, ~test)
+    merger = fit_merger(held_out, outputs, weights, pair, merge, np.flatnonzero(~test))
     if not test.any():
         return dict.fromkeys(score.OF_TASK[outputs.task]), merger
-    rows, f = held_out.rows[test], held_out.f[test, pair]
+    rows, f = held_out.rows[test], held_out.f[pair, test]
     return outputs.metrics(rows, merger.score(f), merger.probability(f), weights.of(rows).score), merger
 
 
 def fit_merger(
     held_out: HeldOut, outputs: Outputs, weights: Weights, pair: int, merge: str, some: np.ndarray | None = None
 ) -> Merger:
-    """The merger of one pair, on all of its held-out rows or on some."""
-    some = np.full(len(held_out.rows), True) if some is None else some
+    """The merger of one pair, on all of its held-out rows or on those at some places; of many on every k-th."""
+    some = np.arange(len(held_out.rows)) if some is None else some
+    some = some[:: max(1, -(-len(some) // MOST_ROWS))]
     rows = held_out.rows[some]
-    return Merger.fit(merge, held_out.f[some, pair], outputs.Y(rows), outputs.task, weights.of(rows).fit)
+    return Merger.fit(merge, held_out.f[pair, some], outputs.Y(rows), outputs.task, weights.of(rows).fit)
 
 
 def cross_fitted(
@@ -140,7 +144,7 @@ def cross_fitted(
     fold_of = folds[held_out.rows]
     tests = [np.flatnonzero(fold_of == fold) for fold in range(len(mergers))]
     order = np.argsort(np.concatenate(tests))
-    parts = [held_out.f[test, pair] for test in tests]
+    parts = [held_out.f[pair, test] for test in tests]
     scores = [merger.score(f) for merger, f in zip(mergers, parts, strict=True)]
     probabilities = [merger.probability(f) for merger, f in zip(mergers, parts, strict=True)]
     if probabilities[0] is None:

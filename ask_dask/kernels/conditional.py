@@ -1,12 +1,13 @@
 """The conditional probability of a target given a source, from counts of what they share."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from ask_dask.kernels.base import Block
 from ask_dask.kernels.divergence import float_type, require_counts
-from ask_dask.kernels.normalised import Normaliser, _Normalised
+from ask_dask.kernels.normalised import Affinity, Normaliser, _Normalised
 from ask_dask.kernels.pointwise import inner
 
 NEVER = 1e-30
@@ -41,9 +42,13 @@ class ConditionalProbability(_Normalised):
 
     normaliser: Normaliser = "landmarks"
 
-    def affinity(self, X: Block, Z: Block) -> tuple[np.ndarray, np.ndarray]:
-        require_counts(X)
+    def affinity(self, Z: Block) -> Affinity:
         require_counts(Z)
-        E = inner(X, Z).astype(float_type(X), copy=False)
-        E += NEVER
-        return E, np.zeros(len(E), E.dtype)
+        return partial(_together, Z)
+
+
+def _together(Z: Block, X: Block) -> tuple[np.ndarray, np.ndarray]:
+    require_counts(X)
+    E = inner(X, Z).astype(float_type(X), copy=False)
+    E += NEVER
+    return E, np.zeros(len(E), E.dtype)

@@ -12,7 +12,7 @@ from ask_dask.errors import InputError
 from ask_dask.kernels.base import Block, Kernel, LandmarkKernel, require_positive
 from ask_dask.kernels.divergence import float_type
 from ask_dask.kernels.exponential import exp_nonpositive
-from ask_dask.kernels.pointwise import negative_sqdist
+from ask_dask.kernels.pointwise import NegativeSqdist
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +152,7 @@ def _local_rbf(X: Block, Z: Block, widths: np.ndarray) -> np.ndarray:
 
     Distances are float64: beside a width that is small against the spread of the data, those of float32 are noise.
     """
-    out = negative_sqdist(_float64(X), _float64(Z), 1.0)
+    out = NegativeSqdist(_float64(Z), 1.0)(_float64(X))
     with np.errstate(over="ignore", divide="ignore"):
         out *= np.minimum(np.square(1 / widths), np.finfo(np.float64).max)
     return exp_nonpositive(out.astype(float_type(X), copy=False))

@@ -4,7 +4,9 @@ k(x, z) = e(x, z) / D(x) with D(x) = sum of e(x, z') over the training targets z
 (`normaliser="exact"`, every target, O(N M) work) or estimated from the column landmarks, (M/m) sum_j e(x, z_j).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Literal
 
 import dask
@@ -16,16 +18,17 @@ from ask_dask.compute.compiled import compiled
 from ask_dask.errors import InputError
 from ask_dask.kernels.base import Block, Kernel, LandmarkKernel, require_positive
 from ask_dask.kernels.exponential import exp_below_largest
-from ask_dask.kernels.pointwise import negative_sqdist
+from ask_dask.kernels.pointwise import NegativeSqdist
 
 Normaliser = Literal["landmarks", "exact"]
+Affinity = Callable[[Block], tuple[np.ndarray, np.ndarray]]
 
 
 class _Normalised(Kernel):
     normaliser: Normaliser
 
-    def affinity(self, X: Block, Z: Block) -> tuple[np.ndarray, np.ndarray]:
-        """E (n, m) and log-scales t (n,): e(x_i, z_j) = exp(t_i) E_ij, with E of a size that float can hold."""
+    def affinity(self, Z: Block) -> "Affinity":
+        """X -> E (n, m) and log-scales t (n,): e(x_i, z_j) = exp(t_i) E_ij, with E of a size that float can hold."""
         raise NotImplementedError
 
     def __post_init__(self) -> None:
@@ -40,7 +43,7 @@ class _Normalised(Kernel):
 
     def __call__(self, X: Block, Z: Block) -> np.ndarray:
         """k(X, Z) with Z as the targets that the normaliser sums over."""
-        E, _ = self.affinity(X, Z)
+        E, _ = self.affinity(Z)(X)
         E /= E.sum(1, keepdims=True)
         return E
 
@@ -72,8 +75,12 @@ class SNE(_Normalised):
         super().__post_init__()
         require_positive(self, bandwidth=self.bandwidth)
 
-    def affinity(self, X: Block, Z: Block) -> tuple[np.ndarray, np.ndarray]:
-        return exp_below_largest(negative_sqdist(X, Z, self.bandwidth**-2))
+    def affinity(self, Z: Block) -> Affinity:
+        return partial(_gaussian, NegativeSqdist(Z, self.bandwidth**-2))
+
+
+def _gaussian(logits: NegativeSqdist, X: Block) -> tuple[np.ndarray, np.ndarray]:
+    return exp_below_largest(logits(X))
 
 
 @dataclass(frozen=True)
@@ -88,10 +95,14 @@ class StudentT(_Normalised):
 
     normaliser: Normaliser = "landmarks"
 
-    def affinity(self, X: Block, Z: Block) -> tuple[np.ndarray, np.ndarray]:
-        E = negative_sqdist(X, Z, 1.0)
-        np.subtract(1, np.minimum(E, 0, out=E), out=E)
-        return np.divide(1, E, out=E), np.zeros(len(E), E.dtype)
+    def affinity(self, Z: Block) -> Affinity:
+        return partial(_student, NegativeSqdist(Z, 1.0))
+
+
+def _student(negative: NegativeSqdist, X: Block) -> tuple[np.ndarray, np.ndarray]:
+    E = negative(X)
+    np.subtract(1, np.minimum(E, 0, out=E), out=E)
+    return np.divide(1, E, out=E), np.zeros(len(E), E.dtype)
 
 
 @compiled
@@ -121,50 +132,72 @@ class _AtLandmarks:
         summed, n = (self.columns, self.n_targets) if self.targets is None else (self.targets, self.targets.shape[0])
         parts = []
         for start in range(0, summed.shape[0], BLOCK_ROWS):
-            E, scale = self.kernel.affinity(X, summed[start : start + BLOCK_ROWS])
+            E, scale = self.kernel.affinity(summed[start : start + BLOCK_ROWS])(X)
             parts.append(scale + np.log(E.sum(1)))
         weight = np.asarray(np.log(n / summed.shape[0]), parts[0].dtype)
         return np.logaddexp.reduce(parts) + weight
 
-    def _estimate(self, E: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        weight = self.n_targets / self.columns.shape[0]
-        return scale + np.log(E.sum(1)) + np.asarray(np.log(weight), E.dtype)
+    @cached_property
+    def _to_columns(self) -> Affinity:
+        return self.kernel.affinity(self.columns)
+
+    @cached_property
+    def _to_rows(self) -> Affinity:
+        return self.kernel.affinity(self.rows[: self.n_rows])
 
     def both(self, X: Block) -> tuple[np.ndarray, np.ndarray]:
         if self.rows is not self.columns:
             return self.source(X), self.target(X)
-        E, scale = self.kernel.affinity(X, self.columns)  # one exponential serves both roles where I = J
-        C, rows = np.empty_like(E), np.exp(-self._rows_normaliser())
-        _two_roles(E, self._over_normaliser(X, E, scale), np.exp(scale), rows, C)
+        E, scale = self._to_columns(X)  # one exponential serves both roles where I = J
+        C = np.empty_like(E)
+        _two_roles(E, self._over_normaliser(X, E.sum(1), scale), np.exp(scale), self._over_rows, C)
         return C[:, : self.n_columns], E[:, : self.n_rows]
 
+    def products(self, X: Block, source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """C source and R' target; not C and R' are scaled row by row but their products."""
+        E, scale = self._to_columns(X)
+        q, target = source.shape[1], target * self._over_rows[: len(target), None]
+        coefficients = np.zeros((E.shape[1], 2 * q + 1))
+        coefficients[: len(source), :q], coefficients[:, -1] = source, 1
+        if self.rows is self.columns:
+            coefficients[: len(target), q : 2 * q] = target
+        found = compute.product(E, coefficients)
+        f_source = found[:, :q] * self._over_normaliser(X, found[:, -1], scale)[:, None]
+        if self.rows is not self.columns:
+            E, scale = self._to_rows(X)
+            return f_source, compute.product(E, target) * np.exp(scale)[:, None]
+        return f_source, found[:, q : 2 * q] * np.exp(scale)[:, None]
+
     def source(self, X: Block) -> np.ndarray:
-        E, scale = self.kernel.affinity(X, self.columns)
-        over = self._over_normaliser(X, E, scale)
+        E, scale = self._to_columns(X)
+        over = self._over_normaliser(X, E.sum(1), scale)
         E = E[:, : self.n_columns]
         E *= over[:, None]
         return E
 
-    def _over_normaliser(self, X: Block, E: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        """What E is multiplied by, row by row, to be k(X, columns), shape (n,)."""
-        log_norm = self._estimate(E, scale) if self.targets is None else self.log_normaliser(X)
-        return np.exp(scale - log_norm)
+    def _over_normaliser(self, X: Block, sums: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """What E, of these sums of rows, is multiplied by, row by row, to be k(X, columns), shape (n,)."""
+        if self.targets is None:
+            return self.columns.shape[0] / (self.n_targets * sums)
+        return np.exp(scale - self.log_normaliser(X))
 
     def target(self, X: Block) -> np.ndarray:
-        E, scale = self.kernel.affinity(X, self.rows[: self.n_rows])
+        E, scale = self._to_rows(X)
         E *= np.exp(scale)[:, None]
-        E *= np.exp(-self._rows_normaliser()[: self.n_rows])
+        E *= self._over_rows[: self.n_rows]
         return E
 
     def tile(self, rows: slice, columns: slice) -> np.ndarray:
         assert self.log_normaliser_rows is not None  # set by Kernel.at
-        E, scale = self.kernel.affinity(self.rows[rows], self.columns[columns])
+        E, scale = self.kernel.affinity(self.columns[columns])(self.rows[rows])
         E *= np.exp(scale - self.log_normaliser_rows[rows])[:, None]
         return E
 
-    def _rows_normaliser(self) -> np.ndarray:
+    @cached_property
+    def _over_rows(self) -> np.ndarray:
+        """1 / D(x_i) of the row landmarks, shape (|I|,)."""
         assert self.log_normaliser_rows is not None  # set by Kernel.at
-        return self.log_normaliser_rows
+        return np.exp(-self.log_normaliser_rows)
 
     def prefix(self, n: int, m: int | None = None) -> "_AtLandmarks":
         return replace(self, n_rows=min(n, self.rows.shape[0]), n_columns=m or n)

@@ -1,6 +1,8 @@
 """Kernels of x and z alone, all symmetric: RBF, Laplacian, linear, polynomial."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +28,10 @@ class RBF(Kernel):
         require_positive(self, bandwidth=self.bandwidth)
 
     def __call__(self, X: Block, Z: Block) -> np.ndarray:
-        return exp_nonpositive(negative_sqdist(X, Z, self.bandwidth**-2))
+        return self.to(Z)(X)
+
+    def to(self, Z: Block) -> Callable[[Block], np.ndarray]:
+        return partial(_exp_of, NegativeSqdist(Z, self.bandwidth**-2))
 
 
 @dataclass(frozen=True)
@@ -88,26 +93,54 @@ def inner(X: Block, Z: Block) -> np.ndarray:
     return product.toarray() if sp.issparse(product) else np.asarray(product)
 
 
-def negative_sqdist(X: Block, Z: Block, scale: float) -> np.ndarray:
-    """-scale |x - z|^2, shape (n, m), in the dtype of X; above zero by rounding alone.
+@dataclass(frozen=True)
+class NegativeSqdist:
+    """-scale |x - z|^2 of blocks of rows X to points Z: (n, m), in the dtype of X; above zero by rounding alone.
 
     Two more columns carry the squared norms into the matrix product, so that no pass of its own adds them; dense
-    points are centred first, because the difference of large norms cancels.
+    points are centred first, because the difference of large norms cancels. Of Z this is done once for all blocks.
+
+    >>> NegativeSqdist(np.array([[2.0]]), 0.5)(np.zeros((1, 1)))
+    array([[-2.]])
     """
-    if sp.issparse(X) or sp.issparse(Z):
-        out = inner(X, Z)
+
+    Z: Block
+    scale: float
+
+    def __call__(self, X: Block) -> np.ndarray:
+        if sp.issparse(X) or sp.issparse(self.Z):
+            return self._of_sparse(X)
+        centre, right = self._centred
+        left = np.empty((len(X), len(right)), np.result_type(X, centre))
+        points = np.subtract(X, centre, out=left[:, :-2])
+        left[:, -2] = 1
+        np.einsum("ij,ij->i", points, points, out=left[:, -1])
+        return left @ right
+
+    @cached_property
+    def _centred(self) -> tuple[np.ndarray, np.ndarray]:
+        """The mean of Z, and the right factor (d + 2, m) of the product."""
+        centre = self.Z.mean(0)
+        Z = self.Z - centre
+        right = np.column_stack([2 * Z, -_square_norms(Z), -np.ones(len(Z), Z.dtype)])
+        right *= self.scale
+        return centre, np.ascontiguousarray(right.T)
+
+    def _of_sparse(self, X: Block) -> np.ndarray:
+        out = inner(X, self.Z)
         out *= 2
         out -= _square_norms(X)[:, None]
-        out -= _square_norms(Z)
-        out *= scale
-    else:
-        centre = Z.mean(0)
-        X, Z = X - centre, Z - centre
-        left = np.column_stack([X, np.ones(len(X), X.dtype), _square_norms(X)])
-        right = np.column_stack([2 * Z, -_square_norms(Z), -np.ones(len(Z), Z.dtype)])
-        right *= scale
-        out = left @ right.T
-    return out
+        out -= self._norms
+        out *= self.scale
+        return out
+
+    @cached_property
+    def _norms(self) -> np.ndarray:
+        return _square_norms(self.Z)
+
+
+def _exp_of(logits: NegativeSqdist, X: Block) -> np.ndarray:
+    return exp_nonpositive(logits(X))
 
 
 def _square_norms(X: Block) -> np.ndarray:

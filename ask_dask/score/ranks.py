@@ -38,12 +38,15 @@ class KeyedSums:
         """Sums of a block: score (n,) float and what is added up, (c, n)."""
         bits = (np.asarray(score, np.float64) + 0.0).view(np.uint64)  # + 0.0 makes one zero of two
         keys = np.where(bits & _SIGN, ~bits, bits | _SIGN)
-        return cls(*_ranked(keys, counts, 0, limit))
+        order = np.argsort(keys)
+        return cls(*_ranked(keys[order], counts[:, order], 0, limit))
 
     def __add__(self, other: Self) -> Self:
         shift = max(self.shift, other.shift)
         keys = np.concatenate([part.keys >> np.uint64(shift - part.shift) for part in (self, other)])
-        return type(self)(*_ranked(keys, np.concatenate([self.counts, other.counts], axis=1), shift, self.limit))
+        order = np.argsort(keys, kind="stable")  # merges two sorted runs in linear time
+        counts = np.concatenate([self.counts, other.counts], axis=1)[:, order]
+        return type(self)(*_ranked(keys[order], counts, shift, self.limit))
 
 
 class RankCounts(KeyedSums):
@@ -86,9 +89,7 @@ class RankCounts(KeyedSums):
 
 
 def _ranked(keys: np.ndarray, counts: np.ndarray, shift: int, limit: int) -> tuple[np.ndarray, np.ndarray, int, int]:
-    """Equal keys added up, and as many low bits dropped as the limit asks."""
-    order = np.argsort(keys, kind="stable")  # merges two sorted runs in linear time
-    keys, counts = keys[order], counts[:, order]
+    """Equal keys, in increasing order, added up, and as many low bits dropped as the limit asks."""
     drop, starts = 0, _starts(keys)
     if len(starts) > limit:
         drop = bisect_left(range(63 - shift), True, key=lambda bits: len(_starts(keys >> np.uint64(bits))) <= limit)

@@ -12,6 +12,9 @@ from ask_dask.estimators.base import AsKLS
 from ask_dask.sparse import SparseRows, read, row_bytes, rows_of
 from ask_dask.steps.kernel import OF_NUMBERS
 
+SHARDS = 16
+"""Of a predictions store at least, where the data have as many chunks: so many workers have as much to do each."""
+
 
 def write_predictions(model: AsKLS, data: zarr.Group, group: zarr.Group, memory: int | None = None) -> str:
     """Predict every row of a dataset store into a predictions store, one task per shard; its fingerprint.
@@ -46,7 +49,7 @@ def write_predictions(model: AsKLS, data: zarr.Group, group: zarr.Group, memory:
         shapes["probability"] = ((n, n_classes), np.float32)
     shapes["row_id"] = ((n,), np.int64 if ids is None else ids.dtype)
     shapes |= {name: (found.shape, found.dtype) for name, found in copied.items()}
-    out = store.create_aligned(group, shapes, like=X)
+    out = store.create_aligned(group, shapes, like=X, least=SHARDS)
     task = dask.delayed(_predict_shard, pure=False)
     shared = dask.delayed((model, out, copied, ids), traverse=False, pure=False)
     height = out["score"].shards[0]  # type: ignore[index]

@@ -30,11 +30,15 @@ def create_array(group: zarr.Group, name: str, shape: tuple[int, ...], dtype: An
 
 
 def create_aligned(
-    group: zarr.Group, arrays: dict[str, tuple[tuple[int, ...], Any]], like: Any = None
+    group: zarr.Group, arrays: dict[str, tuple[tuple[int, ...], Any]], like: Any = None, least: int = 1
 ) -> dict[str, zarr.Array]:
-    """Arrays over the same rows, {name: (shape, dtype)}, all cut at the rows where `like`, or the widest, is cut."""
+    """Arrays over the same rows, {name: (shape, dtype)}, all cut at the rows where `like`, or the widest, is cut.
+
+    With `like`, shards are smaller than its own where that makes `least` of them.
+    """
     if like is not None:
         chunk, shard = like.chunks[0], (like.shards or like.chunks)[0]
+        shard = min(shard, -(-like.shape[0] // (least * chunk)) * chunk)
         return {name: _array(group, name, shape, kind, chunk, shard) for name, (shape, kind) in arrays.items()}
     widest = max(int(np.prod(shape[1:], dtype=np.int64)) * np.dtype(kind).itemsize for shape, kind in arrays.values())
     chunk, shard = budget.chunk_rows(widest), budget.shard_rows(widest)
