@@ -155,14 +155,14 @@ class AsKLS(BaseEstimator):
         """Score every pair on held-out rows, choose one and fit its merger."""
         held_out = engine.held_out()
         with compute.measured(self.steps_, "choose"), compute.one_blas_thread():
-            outputs, weights, folds = problem.outputs, problem.weights, problem.folds
-            found = selection.evaluate(held_out, outputs, weights, folds, problem.n_folds, self.merge)
-            metrics = [[metrics for metrics, _ in pair] for pair in found]
-            self.cv_results_ = selection.cv_results(engine.pairs, metrics, self.scoring_)
+            rows, outputs = held_out.rows, problem.outputs
+            found = selection.Candidates(
+                held_out, outputs, problem.weights.of(rows), problem.folds[rows], problem.n_folds, self.merge
+            )
+            self.cv_results_ = selection.cv_results(engine.pairs, found.metrics(), self.scoring_)
             chosen = int(np.argmin(self.cv_results_["rank_test_score"]))
-            self.merger_ = selection.fit_merger(held_out, outputs, weights, chosen, self.merge)
-            mergers = [merger for _, merger in found[chosen]]
-            self.held_out_ = outputs.summary(held_out.rows, *selection.cross_fitted(held_out, mergers, folds, chosen))
+            self.merger_ = found.merger(chosen)
+            self.held_out_ = outputs.summary(rows, *found.cross_fitted(chosen))
         return chosen
 
     def _keep(

@@ -18,8 +18,8 @@ from ask_dask.estimators.outputs import Outputs
 from ask_dask.kernels.base import Block, LandmarkKernel
 from ask_dask.solve import Solution
 
-MOST_ROWS = 100_000
-"""Rows that a merger is fitted on at most: it has three parameters."""
+MOST_ROWS = 25_000
+"""About so many rows fit a merger, of three parameters, that scores a pair; those of the chosen one take all."""
 
 
 @dataclass(frozen=True)
@@ -105,51 +105,60 @@ class Weights:
         return Weights(*(None if w is None else w[rows] for w in (self.fit, self.score)))
 
 
-def evaluate(
-    held_out: HeldOut, outputs: Outputs, weights: Weights, folds: np.ndarray, n_folds: int, merge: str
-) -> list[list[tuple[dict[str, float | None], Merger]]]:
-    """Per pair and fold, the metrics on the fold and the merger that gave its scores, fitted on the other folds."""
-    shared = dask.delayed((held_out, outputs, weights, folds[held_out.rows], merge), traverse=False, pure=False)
-    task = dask.delayed(_evaluate_fold, pure=False)
-    n_pairs = len(held_out.f)
-    jobs = [task(shared, p, f) for p in range(n_pairs) for f in range(n_folds)]
-    found = compute.run(jobs, "scoring gammas and landmark counts", "models", local=True)
-    return [found[p * n_folds : (p + 1) * n_folds] for p in range(n_pairs)]
+@dataclass(frozen=True)
+class Candidates:
+    """The pairs, their held-out discriminants, and all that scores them.
+
+    Attributes
+    ----------
+    weights : Weights
+        Of the scored rows.
+    folds : (n,) int
+        Of the scored rows, 0 .. n_folds - 1.
+    """
+
+    held_out: HeldOut
+    outputs: Outputs
+    weights: Weights
+    folds: np.ndarray
+    n_folds: int
+    merge: str
+
+    def metrics(self) -> list[list[dict[str, float | None]]]:
+        """Per pair and fold, the metrics on the fold, by the merger of about MOST_ROWS rows of the other folds."""
+        shared, task = dask.delayed(self, traverse=False, pure=False), dask.delayed(_metrics, pure=False)
+        pairs, n = range(len(self.held_out.f)), self.n_folds
+        jobs = [task(shared, pair, fold) for pair in pairs for fold in range(n)]
+        found = compute.run(jobs, "scoring gammas and landmark counts", "models", local=True)
+        return [found[pair * n : (pair + 1) * n] for pair in pairs]
+
+    def merger(self, pair: int, some: np.ndarray | None = None) -> Merger:
+        """The merger of one pair, fitted on all scored rows, or on those at some places."""
+        some = np.arange(len(self.held_out.rows)) if some is None else some
+        Y, weights = self.outputs.Y(self.held_out.rows[some]), self.weights.of(some).fit
+        return Merger.fit(self.merge, self.held_out.f[pair, some], Y, self.outputs.task, weights)
+
+    def cross_fitted(self, pair: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """Merged scores (n, q) and probabilities of one pair, each fold's by the merger of the others."""
+        tests, scores, probabilities = [], [], []
+        for fold in range(self.n_folds):
+            tests.append(np.flatnonzero(self.folds == fold))
+            merger, f = self.merger(pair, np.flatnonzero(self.folds != fold)), self.held_out.f[pair, tests[-1]]
+            scores.append(merger.score(f))
+            probabilities.append(merger.probability(f))
+        order = np.argsort(np.concatenate(tests))
+        if probabilities[0] is None:
+            return np.concatenate(scores)[order], None
+        return np.concatenate(scores)[order], np.concatenate(probabilities)[order]  # type: ignore[arg-type]
 
 
-def _evaluate_fold(shared: tuple[Any, ...], pair: int, fold: int) -> tuple[dict[str, float | None], Merger]:
-    held_out, outputs, weights, fold_of, merge = shared
-    test = fold_of == fold
-    merger = fit_merger(held_out, outputs, weights, pair, merge, np.flatnonzero(~test))
-    if not test.any():
-        return dict.fromkeys(score.OF_TASK[outputs.task]), merger
-    rows, f = held_out.rows[test], held_out.f[pair, test]
-    return outputs.metrics(rows, merger.score(f), merger.probability(f), weights.of(rows).score), merger
-
-
-def fit_merger(
-    held_out: HeldOut, outputs: Outputs, weights: Weights, pair: int, merge: str, some: np.ndarray | None = None
-) -> Merger:
-    """The merger of one pair, on all of its held-out rows or on those at some places; of many on every k-th."""
-    some = np.arange(len(held_out.rows)) if some is None else some
-    some = some[:: max(1, -(-len(some) // MOST_ROWS))]
-    rows = held_out.rows[some]
-    return Merger.fit(merge, held_out.f[pair, some], outputs.Y(rows), outputs.task, weights.of(rows).fit)
-
-
-def cross_fitted(
-    held_out: HeldOut, mergers: Sequence[Merger], folds: np.ndarray, pair: int
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Merged scores (n, q) and probabilities of one pair, each fold's from the merger of the others."""
-    fold_of = folds[held_out.rows]
-    tests = [np.flatnonzero(fold_of == fold) for fold in range(len(mergers))]
-    order = np.argsort(np.concatenate(tests))
-    parts = [held_out.f[pair, test] for test in tests]
-    scores = [merger.score(f) for merger, f in zip(mergers, parts, strict=True)]
-    probabilities = [merger.probability(f) for merger, f in zip(mergers, parts, strict=True)]
-    if probabilities[0] is None:
-        return np.concatenate(scores)[order], None
-    return np.concatenate(scores)[order], np.concatenate(probabilities)[order]  # type: ignore[arg-type]
+def _metrics(of: Candidates, pair: int, fold: int) -> dict[str, float | None]:
+    test, train = np.flatnonzero(of.folds == fold), np.flatnonzero(of.folds != fold)
+    if not len(test):
+        return dict.fromkeys(score.OF_TASK[of.outputs.task])
+    merger, f = of.merger(pair, train[:: max(1, len(train) // MOST_ROWS)]), of.held_out.f[pair, test]
+    rows, weights = of.held_out.rows[test], of.weights.of(test).score
+    return of.outputs.metrics(rows, merger.score(f), merger.probability(f), weights)
 
 
 def cv_results(
