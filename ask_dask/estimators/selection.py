@@ -19,7 +19,7 @@ from ask_dask.kernels.base import Block, LandmarkKernel
 from ask_dask.solve import Solution
 
 MOST_ROWS = 25_000
-"""About so many rows fit a merger, of three parameters, that scores a pair; those of the chosen one take all."""
+"""About so many rows fit a merger, of three parameters, that scores held-out rows; the model's takes all."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,13 @@ class Candidates:
     n_folds: int
     merge: str
 
+    def others(self, fold: int) -> np.ndarray:
+        """Where rows of the other folds are: all of them, or of many every k-th."""
+        places = np.flatnonzero(self.folds != fold)
+        return places[:: max(1, len(places) // MOST_ROWS)]
+
     def metrics(self) -> list[list[dict[str, float | None]]]:
-        """Per pair and fold, the metrics on the fold, by the merger of about MOST_ROWS rows of the other folds."""
+        """Per pair and fold, the metrics on the fold by the merger of the others."""
         shared, task = dask.delayed(self, traverse=False, pure=False), dask.delayed(_metrics, pure=False)
         pairs, n = range(len(self.held_out.f)), self.n_folds
         jobs = [task(shared, pair, fold) for pair in pairs for fold in range(n)]
@@ -143,7 +148,7 @@ class Candidates:
         tests, scores, probabilities = [], [], []
         for fold in range(self.n_folds):
             tests.append(np.flatnonzero(self.folds == fold))
-            merger, f = self.merger(pair, np.flatnonzero(self.folds != fold)), self.held_out.f[pair, tests[-1]]
+            merger, f = self.merger(pair, self.others(fold)), self.held_out.f[pair, tests[-1]]
             scores.append(merger.score(f))
             probabilities.append(merger.probability(f))
         order = np.argsort(np.concatenate(tests))
@@ -153,10 +158,10 @@ class Candidates:
 
 
 def _metrics(of: Candidates, pair: int, fold: int) -> dict[str, float | None]:
-    test, train = np.flatnonzero(of.folds == fold), np.flatnonzero(of.folds != fold)
+    test = np.flatnonzero(of.folds == fold)
     if not len(test):
         return dict.fromkeys(score.OF_TASK[of.outputs.task])
-    merger, f = of.merger(pair, train[:: max(1, len(train) // MOST_ROWS)]), of.held_out.f[pair, test]
+    merger, f = of.merger(pair, of.others(fold)), of.held_out.f[pair, test]
     rows, weights = of.held_out.rows[test], of.weights.of(test).score
     return of.outputs.metrics(rows, merger.score(f), merger.probability(f), weights)
 
