@@ -13,13 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from ask_dask import blocks, compute, score
 from ask_dask.errors import ResonanceWarning
 from ask_dask.estimators import selection
+from ask_dask.estimators.folds import check_folds, check_weight_of_folds
 from ask_dask.estimators.inputs import (
-    check_folds,
     check_gammas,
     check_parameters,
     check_rows,
     check_seed,
-    check_weight_of_folds,
     check_weights,
     choose_landmarks,
     default_kernel,

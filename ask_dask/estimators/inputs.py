@@ -10,7 +10,6 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 import zarr
-from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import _check_n_features, column_or_1d, validate_data
@@ -24,6 +23,9 @@ from ask_dask.kernels.symmetrised import HOWS
 from ask_dask.sparse import SparseRows
 
 FLOATS = (np.float64, np.float32)
+
+AT_ONCE = 1 << 20
+"""Labels that are looked up together."""
 
 
 def is_lazy(X: Any) -> bool:
@@ -70,7 +72,7 @@ def is_indicator(y: Any) -> bool:
 
 
 def check_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """The classes, sorted, and each row's class number (N,) int.
+    """The classes, sorted, and each row's class number (N,), int8 where that will do, else int32.
 
     Raises
     ------
@@ -85,10 +87,14 @@ def check_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
             raise InputError(f"Input y contains NaN or infinity, first in row {bad}: give each row a label.")
         if (values != np.round(values)).any():
             raise InputError(f"Unknown label type: y holds continuous values such as {values[0]}, not classes.")
-    classes, codes = np.unique(values, return_inverse=True)
+    classes = np.unique(values)
     if len(classes) < 2:
         raise InputError(f"y holds only one class ({classes[0]}): a classifier needs at least two.")
-    return classes, codes.astype(np.int32)
+    codes = np.empty(n_rows, np.int8 if len(classes) <= np.iinfo(np.int8).max else np.int32)
+    for start in range(0, n_rows, AT_ONCE):  # eight bytes a row, of some rows only
+        rows = slice(start, start + AT_ONCE)
+        codes[rows] = np.searchsorted(classes, values[rows])
+    return classes, codes
 
 
 def check_indicators(y: Any, n_rows: int) -> Any:
@@ -144,50 +150,6 @@ def _require_weights(name: str, values: np.ndarray) -> None:
     if len(wrong) or not values.any():
         said = f"{values[wrong[0]]} in row {wrong[0]}" if len(wrong) else "zero in every row"
         raise InputError(f"{name} is {said}: each weight must be finite, 0 or more, and not all zero.")
-
-
-def check_weight_of_folds(weights: Weights, folds: np.ndarray, n_folds: int) -> None:
-    """Raise InputError when all weight is in one fold, which then cannot be left out."""
-    for fold in range(n_folds):
-        if weights.fit is not None and not weights.fit[folds != fold].any():
-            raise InputError(
-                f"Without fold {fold} every row has the weight zero: give weight to more rows, use fewer folds, or set "
-                "cv to None."
-            )
-
-
-def check_folds(cv: Any, n_rows: int, codes: np.ndarray | None, seed: int) -> tuple[np.ndarray, int]:
-    """Fold number of each row (N,) and the number of folds; one fold of everything when cv is None.
-
-    Parameters
-    ----------
-    cv : None, int, scikit-learn splitter, or iterable of (train, test) row numbers
-        An int is a shuffled StratifiedKFold, or KFold where there are no classes. The test sets must hold each row
-        once.
-    codes : (N,) class numbers, if there are classes
-    """
-    if cv is None:
-        return np.zeros(n_rows, np.int16), 1
-    if isinstance(cv, int | np.integer):
-        smallest = n_rows if codes is None else int(np.bincount(codes).min())
-        if cv < 2:
-            raise InputError(f"cv={cv} folds: use 2 or more, or None for no cross-validation.")
-        if cv > smallest:
-            rows = (
-                f"the rows of X (n_samples={n_rows})" if codes is None else f"the {smallest} rows of the smallest class"
-            )
-            raise InputError(f"cv={cv} folds are more than {rows}: use fewer folds.")
-        cv = (KFold if codes is None else StratifiedKFold)(int(cv), shuffle=True, random_state=seed)
-    folds = np.full(n_rows, -1, np.int16)
-    n_folds = 0
-    for _, test in check_cv(cv).split(np.empty((n_rows, 0)), codes):
-        if (folds[test] >= 0).any():
-            raise InputError("cv puts a row into two test sets: use a splitter such as KFold that uses each row once.")
-        folds[test] = n_folds
-        n_folds += 1
-    if (folds < 0).any():
-        raise InputError("cv leaves rows out of every test set: use a splitter such as KFold that uses each row once.")
-    return folds, n_folds
 
 
 def check_parameters(estimator: Any, task: str, gammas: tuple[float, ...]) -> None:

@@ -42,7 +42,11 @@ def sampled_rows(n_rows: int, n_sampled: int, seed: int) -> np.ndarray:
     """All rows, or a seeded uniform sample of them, in increasing order."""
     if n_sampled >= n_rows:
         return np.arange(n_rows)
-    return np.sort(np.random.default_rng([seed, 1]).choice(n_rows, n_sampled, replace=False))
+    random = np.random.default_rng([seed, 1])
+    if n_rows <= 8 * n_sampled:
+        return np.sort(random.choice(n_rows, n_sampled, replace=False))
+    drawn = np.unique(random.integers(n_rows, size=2 * n_sampled + 50))  # choice of many shuffles all of n_rows numbers
+    return np.sort(random.choice(drawn, n_sampled, replace=False))
 
 
 def predict_held_out(
