@@ -95,7 +95,7 @@ def ingest_samples(
         names, samples, about = read_points(paths, n_components, n_draws, memory)
         read = read_labels(str(labels), PAIRS) if labels else None
         X, y = _rows(names, read)
-    place = _work_place(to)
+    place = store.work_of(store.located(to))
     work = _open_work(place, store.fingerprint(*samples, *parameters.values()))
     with compute.measured(steps, "fit"):
         mixtures = _mixtures(work, samples, n_components, random_state, max_iter)
@@ -137,11 +137,6 @@ def _rows(names: list[str], labels: Labels | None) -> tuple[np.ndarray, np.ndarr
         )
     order = np.argsort(found)
     return found[order, None], labels.values[order]
-
-
-def _work_place(to: str | Path) -> Path:
-    path = store.located(to)
-    return path.with_name(f".{path.name}.work")
 
 
 def _open_work(place: Path, key: str) -> zarr.Group:

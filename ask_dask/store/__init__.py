@@ -34,7 +34,7 @@ from ask_dask.store.places import (
     remove,
     zarr_store,
 )
-from ask_dask.store.publish import create
+from ask_dask.store.publish import create, work_of
 from ask_dask.store.state import checkpoint_of, state
 
 __all__ = [
@@ -67,6 +67,7 @@ __all__ = [
     "state",
     "stored_bytes",
     "subgroup",
+    "work_of",
     "write_array",
     "zarr_store",
 ]

@@ -15,18 +15,20 @@ from tempfile import NamedTemporaryFile
 import zarr
 from filelock import FileLock, Timeout
 
-from ask_dask.errors import StoreError
+from ask_dask.errors import Stopped, StoreError
 from ask_dask.store import listing, remote
-from ask_dask.store.attributes import VERSIONS, describe
+from ask_dask.store.attributes import VERSIONS, about, describe
 from ask_dask.store.paths import refuse_existing
-from ask_dask.store.places import Url, located, remove
+from ask_dask.store.places import Place, Url, located, remove
 
-PARTIAL, OLD = ".partial-", ".old-"
+PARTIAL, OLD, WORK = ".partial-", ".old-", ".work"
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
-def create(path: str | os.PathLike, schema: str, overwrite: bool = False) -> Iterator[zarr.Group]:
+def create(
+    path: str | os.PathLike, schema: str, overwrite: bool = False, work: str | None = None
+) -> Iterator[zarr.Group]:
     """A new store, open for writing; published whole when the block ends, removed when it raises.
 
     Parameters
@@ -34,6 +36,9 @@ def create(path: str | os.PathLike, schema: str, overwrite: bool = False) -> Ite
     path : path or URL
         Where the store will be. With `overwrite` it replaces a store of the same schema, and never anything else.
     schema : {"dataset", "model", "embedding", "predictions", "checkpoint"}
+    work : str, optional
+        Fingerprint of all that decides what is written: when the block is cut off from outside, what is there stays in
+        a folder `.NAME.work` beside the path, and the next block of the same work finds it. Not on object storage.
 
     Yields
     ------
@@ -63,24 +68,43 @@ def create(path: str | os.PathLike, schema: str, overwrite: bool = False) -> Ite
     refuse_existing(path, overwrite, schema)
     with _writable(path), _alone(path):
         _tidy(path)
-        partial, old = (_beside(path, kind) for kind in (PARTIAL, OLD))
-        tries = 1
+        partial, old = work_of(path) if work else _beside(path, PARTIAL), _beside(path, OLD)
+        tries, kept = 1, False
         try:
-            group = zarr.open_group(partial, mode="w", zarr_format=3)
+            group = _begun(partial, work)
             describe(group, **begun)
             yield group
             _sweep(partial)
             listing.close(group, partial)
             _publish(partial, path, old, overwrite)
-        except KeyboardInterrupt:
-            tries = 4  # in zarr's own thread a write that was interrupted still ends
+        except BaseException as error:
+            kept = bool(work) and (isinstance(error, Stopped) or not isinstance(error, Exception))
+            tries = 4 if isinstance(error, KeyboardInterrupt) else 1  # zarr's thread still ends what it was writing
             raise
         finally:
-            for number in range(tries):
+            for number in range(0 if kept else tries):
                 time.sleep(0.05 if number else 0)
                 shutil.rmtree(partial, ignore_errors=True)
             if path.exists():  # interrupted after it was published
                 _discard(old)
+
+
+def work_of(path: Place) -> Place:
+    """Where work stays that the same command goes on with."""
+    return path.with_name(f".{path.name}{WORK}")
+
+
+def _begun(partial: Path, work: str | None) -> zarr.Group:
+    """What the same work has written so far, or an empty group."""
+    if work and partial.is_dir():
+        with suppress(OSError, ValueError, KeyError):
+            group = zarr.open_group(partial, mode="r+", zarr_format=3)
+            if about(group).get("work") == work:
+                return group
+    group = zarr.open_group(partial, mode="w", zarr_format=3)
+    if work:
+        describe(group, work=work)
+    return group
 
 
 def _beside(path: Path, kind: str) -> Path:

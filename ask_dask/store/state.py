@@ -12,7 +12,7 @@ from ask_dask.store.arrays import array, read
 from ask_dask.store.attributes import about
 from ask_dask.store.opening import open_store, stored_bytes
 from ask_dask.store.places import LEASE, Url, contents, located
-from ask_dask.store.publish import PARTIAL
+from ask_dask.store.publish import PARTIAL, work_of
 
 
 def checkpoint_of(path: Path) -> Path:
@@ -46,7 +46,7 @@ def state(path: str | os.PathLike) -> dict[str, Any]:
     word = "running" if running else "stopped" if kept or parts else "complete" if path.exists() else "nothing"
     found |= {"state": word} | ({"checkpoint": kept} if kept else {}) | ({"written": parts} if parts else {})
     return found | {
-        "goes_on": bool(kept and "damaged" not in kept) or (isinstance(path, Path) and _work_of(path).exists())
+        "goes_on": bool(kept and "damaged" not in kept) or (isinstance(path, Path) and work_of(path).exists())
     }
 
 
@@ -92,7 +92,7 @@ def _written(path: Path) -> dict[str, Any] | None:
     """How much of the store that a job writes is on this disk; chunks of zeros are never written."""
     if isinstance(path, Url):
         return None
-    places = [*path.parent.glob(f".{path.name}{PARTIAL}*"), *filter(Path.exists, [_work_of(path)])]
+    places = [*path.parent.glob(f".{path.name}{PARTIAL}*"), *filter(Path.exists, [work_of(path)])]
     if not places:
         return None
     found = {"bytes": 0, "parts": 0, "parts_planned": 0}
@@ -102,11 +102,6 @@ def _written(path: Path) -> dict[str, Any] | None:
             found["parts_planned"] += one.nchunks
         found["bytes"] += stored_bytes(place)
     return found
-
-
-def _work_of(path: Path) -> Path:
-    """What an ingest of samples goes on from."""
-    return path.with_name(f".{path.name}.work")
 
 
 def _arrays(place: Path) -> list[zarr.Array]:
