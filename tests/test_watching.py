@@ -152,7 +152,8 @@ def test_wrong_input_leaves_no_checkpoint(place):
         X = np.random.default_rng(0).normal(size=(600, 3))
         X[550, 1] = np.nan
         for name, values in (("X", X), ("y", (X[:, 0] > 0).astype(int))):
-            made = group.create_array(name, shape=values.shape, chunks=(100, *values.shape[1:]), dtype=values.dtype)
+            made = group.create_array(name, shape=values.shape, chunks=(100, *values.shape[1:]), dtype=values.dtype,
+                                      compressors=store.QUICK)  # fmt: skip
             made[:] = values
         store.describe(group, fingerprint="bad", n_rows=600)
     code, _, err = job(place, "fit", "--data", "bad.zarr", "--to", "m.zarr", *SMALL, "--quiet", change=EAGER).ended()
