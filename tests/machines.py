@@ -222,6 +222,15 @@ def same_model(one, other):
     return True
 
 
+def near_model(one, other, rtol):
+    """Equal but for rounding and what an iteration was asked to reach."""
+    first, second = (store.open_store(path, "model") for path in (one, other))
+    for name, values in first.arrays():
+        expected = second[name][:]
+        np.testing.assert_allclose(values[:], expected, rtol, atol=rtol * np.abs(expected).max(), err_msg=name)
+    return True
+
+
 def same_arrays(one, other):
     """Every array of two stores is equal, and so is what they are known by."""
     first, second = map(store.open_store, (one, other))

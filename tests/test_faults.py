@@ -16,6 +16,7 @@ from machines import (
     dataset,
     job,
     kept_of,
+    near_model,
     one_line,
     same_arrays,
     same_model,
@@ -141,6 +142,19 @@ def test_workers_without_memory_are_no_deadlock(place):
     assert (code, out) == (1, "") and one_line(err, said)
 
 
+@pytest.mark.slow
+def test_workers_that_a_nanny_kills_again_and_again_end_the_job(place):
+    """What a task imports alone is beyond their limit: a nanny would restart them for ever."""
+    dataset("d.zarr", 4)
+    machines = Machines(place, workers=1, options=("--memory-limit", "200MiB"))
+    try:
+        code, out, err = fit(place, "--cluster", "scheduler.json").ended(600)
+    finally:
+        machines.close()
+    said = r"Workers died, the last at tcp://.*, most likely for want of memory: give them more, or use fewer\."
+    assert (code, out) == (1, "") and one_line(err, said)
+
+
 def test_own_processes_outlive_more_deaths_than_dask_allows():
     from distributed import get_client
 
@@ -193,7 +207,8 @@ def test_all_workers_killed_and_replaced(place, exact):
         assert code == 0, err
     finally:
         machines.close()
-    assert same_model("m.zarr", expected)
+    # tiles are cut by the number of workers, and so its sums
+    assert near_model("m.zarr", expected, 1e-7) if exact else same_model("m.zarr", expected)
 
 
 @pytest.mark.slow
