@@ -91,23 +91,23 @@ of_shard = moments._of_shard
 def patient(X, rows, shared, n_folds, first_row):
     with open("{folder}/begun", "a") as file:
         file.write(f"{{first_row}}\\n")
-    time.sleep(15)
+    time.sleep(20)
     return of_shard(X, rows, shared, n_folds, first_row)
 moments._of_shard = patient
 """
-"""Of a worker: each of twenty shards takes 15 seconds, and two workers together 150."""
+"""Of a worker: each of twenty shards takes 20 seconds, and two workers together 200."""
 
 
 def test_a_job_whose_time_is_over_goes_on_where_it_was(at):
-    """SLURM itself sends the signal, two to three minutes before the four are over."""
+    """SLURM itself sends the signal, two to three minutes before the five are over."""
     folder, env = at
     (folder / "bin").mkdir()
     (folder / "bin" / "ask-dask").write_text(SMALL_SHARDS.format(python=sys.executable))
     (folder / "bin" / "ask-dask").chmod(0o755)
     (folder / "slow.py").write_text(SLOW.format(folder=folder))
     slow = {"PATH": f"{folder}/bin:{env['PATH']}", "DASK_DISTRIBUTED__WORKER__PRELOAD": str(folder / "slow.py")}
-    job = submitted((folder, env | slow), "timed.zarr", "4")
-    until(lambda: state(at, job)[2] == "1", 240)
+    job = submitted((folder, env | slow), "timed.zarr", "5")
+    until(lambda: state(at, job)[2] == "1", 300)
     assert "stopped; complete stores and checkpoints are kept" in log(at, job)
     kept = int(store.open_store(folder / ".timed.zarr.checkpoint", "checkpoint")["done"][0])
     before = [int(row) for row in (folder / "begun").read_text().split()]

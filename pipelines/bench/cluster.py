@@ -69,8 +69,9 @@ def started(workers: int, folder: str) -> Iterator[Path]:
     """Processes, and the file of their scheduler."""
     file, dask = Path(folder) / "scheduler.json", [sys.executable, "-m", "dask"]
     given = ["--scheduler-file", file, "--preload", __file__, "--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
-    each = ["--nworkers", workers, "--nthreads", 1, "--memory-limit", 0, "--local-directory", folder]
-    commands = [[*dask, "scheduler", "--host", "127.0.0.1", "--port", 0, *given], [*dask, "worker", *each, *given]]
+    each = ["--no-nanny", "--nthreads", 1, "--memory-limit", 0, "--local-directory", folder]
+    commands = [[*dask, "scheduler", "--host", "127.0.0.1", "--port", 0, *given]]
+    commands += [[*dask, "worker", *each, *given]] * workers
     processes = [subprocess.Popen(list(map(str, c)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                  for c in commands]  # fmt: skip
     try:
@@ -119,13 +120,13 @@ def on_paper(small: dict[str, float], usual: dict[str, float]) -> dict[str, floa
 def main(workers: str, shards: int, landmarks: int) -> None:
     """Measure and print."""
     dask_setup(None)
-    usual_bytes, found = budget.SHARD_BYTES, {}
-    budget.SHARD_BYTES = 1  # the smallest shards there are
+    usual_sizes, found = (budget.CHUNK_BYTES, budget.SHARD_BYTES), {}
+    budget.CHUNK_BYTES = budget.SHARD_BYTES = 1  # the smallest shards there are
     with made.stored(SMALL_ROWS * shards) as (X, y):
         for count in map(int, workers.split(",")):
             with cluster(count) as client:
                 found[count] = costs(client, X, y, SMALL_LANDMARKS)
-    budget.SHARD_BYTES = usual_bytes // PART
+    budget.CHUNK_BYTES, budget.SHARD_BYTES = usual_sizes[0], usual_sizes[1] // PART
     with made.stored(3 * budget.shard_rows(4 * made.FEATURES)) as (X, y), cluster(1) as client:
         part = costs(client, X, y, landmarks)
     usual = part | {"workers_ms": part["workers_ms"] * PART, "rows": part["rows"] * PART}
