@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 import dask
@@ -26,6 +27,9 @@ FORKED.set_forkserver_preload(
 
 EAGER = "checkpoint.SECONDS, checkpoint.SHARE = 0, float('inf')"
 """A checkpoint after each shard."""
+
+SMALL_PARTS = "files.PIECE_BYTES, budget.CHUNK_BYTES, budget.SHARD_BYTES = 200_000, 1, 1"
+"""Text in small pieces, and stores in small shards."""
 
 SMALL = ("--landmarks", "20", "--folds", "2", "--gamma", "1", "--bandwidth", "2")
 
@@ -81,36 +85,44 @@ def _dask(*arguments):
 
 
 def _worker(log, pause, *arguments):
-    """A worker whose shards take a while, and each that is begun is noted."""
-    _slow_shards(pause, log)
+    """A worker whose tasks take a while, and each that is begun is noted."""
+    for kind in TASKS:
+        _slow(kind, pause, log)
     _dask("worker", *arguments)
 
 
-def _slow_shards(pause, log=None):
-    from ask_dask import moments
+TASKS = {
+    "fit": ("ask_dask.moments", "_of_shard", 4), "predict": ("ask_dask.steps.prediction", "_predict_shard", 2),
+    "parse": ("ask_dask.ingest.staging", "stage", 3), "write": ("ask_dask.ingest.pipeline", "write_shard", 5),
+}  # fmt: skip
+"""Where the functions of tasks are, and which of their arguments says what part of the work it is."""
 
-    of_shard = moments._of_shard
 
-    def patient(X, rows, shared, n_folds, first_row):
+def _slow(kind, pause, log=None):
+    module, name, place = TASKS[kind]
+    function = getattr(import_module(module), name)
+
+    def patient(*arguments):
         if log:
             with open(log, "a") as file:
-                file.write(f"{first_row}\n")
+                file.write(f"{kind} {arguments[place]}\n")
         time.sleep(pause)
-        return of_shard(X, rows, shared, n_folds, first_row)
+        return function(*arguments)
 
-    moments._of_shard = patient  # tasks name it
+    setattr(import_module(module), name, patient)  # tasks name it
 
 
 def _command(change, pause, *arguments):
     """The command, on shards of 100 rows."""
-    from ask_dask import blocks, cli
+    from ask_dask import blocks, budget, cli
     from ask_dask.compute import waiting
+    from ask_dask.ingest import files
     from ask_dask.store import checkpoint
 
     blocks._default_rows = lambda X: 100
-    exec(change, {"waiting": waiting, "checkpoint": checkpoint})
+    exec(change, {"waiting": waiting, "checkpoint": checkpoint, "files": files, "budget": budget})
     if pause:
-        _slow_shards(pause)
+        _slow("fit", pause)
     cli.main([str(argument) for argument in arguments])
 
 
@@ -145,8 +157,13 @@ class Machines:
 
     @property
     def begun(self):
-        """Shards that were begun, one after another, by their first row."""
-        return [int(line) for line in self.log.read_text().split()]
+        """Shards of fits that were begun, one after another, by their first row."""
+        return self.begun_of("fit")
+
+    def begun_of(self, kind):
+        """The same of any kind of task."""
+        noted = map(str.split, self.log.read_text().splitlines())
+        return [int(number) for found, number in noted if found == kind]
 
     def close(self):
         for process in (*self.workers, self.scheduler):
@@ -169,8 +186,9 @@ def dataset(path, shards, seed=0):
     with store.create(path, "dataset") as group:
         for name, values in (("X", X), ("y", y)):
             made = zarr.create_array(
-                group.store_path / name, shape=values.shape, chunks=(100, *values.shape[1:]), dtype=values.dtype
-            )
+                group.store_path / name, shape=values.shape, chunks=(100, *values.shape[1:]), dtype=values.dtype,
+                compressors=store.QUICK,
+            )  # fmt: skip
             made[:] = values
         store.describe(group, fingerprint=store.fingerprint(X, y), n_rows=len(X))
 
@@ -201,6 +219,26 @@ def same_model(one, other):
     assert store.about(first)["cv_results"] == store.about(second)["cv_results"]
     for name, values in first.arrays():
         np.testing.assert_array_equal(values[:], second[name][:], err_msg=name)
+    return True
+
+
+def near_model(one, other, rtol):
+    """Equal but for rounding and what an iteration was asked to reach."""
+    first, second = (store.open_store(path, "model") for path in (one, other))
+    for name, values in first.arrays():
+        expected = second[name][:]
+        np.testing.assert_allclose(values[:], expected, rtol, atol=rtol * np.abs(expected).max(), err_msg=name)
+    return True
+
+
+def same_arrays(one, other):
+    """Every array of two stores is equal, and so is what they are known by."""
+    first, second = map(store.open_store, (one, other))
+    assert store.about(first)["fingerprint"] == store.about(second)["fingerprint"]
+    names = [name for name, found in first.members(max_depth=None) if isinstance(found, zarr.Array)]
+    assert names
+    for name in names:
+        np.testing.assert_array_equal(store.read(first[name]), store.read(second[name]), err_msg=name)
     return True
 
 

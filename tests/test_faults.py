@@ -6,10 +6,26 @@ import time
 
 import numpy as np
 import pytest
-from machines import EAGER, SMALL, Machines, checkpointed, dataset, job, kept_of, one_line, same_model, wait_until
+from commands import hidden
+from machines import (
+    EAGER,
+    SMALL,
+    SMALL_PARTS,
+    Machines,
+    checkpointed,
+    dataset,
+    job,
+    kept_of,
+    near_model,
+    one_line,
+    same_arrays,
+    same_model,
+    wait_until,
+)
 
 from ask_dask import cluster
 from ask_dask.compute import tasks
+from ask_dask.ingest.synthetic import make_criteo
 
 GONE = r"The scheduler at scheduler.json is gone; complete stores and checkpoints are kept: start one, and the same .*"
 
@@ -75,6 +91,44 @@ def test_whatever_dies_the_job_goes_on(place, ask):
         machines.close()
 
 
+def test_ingest_and_predict_outlive_their_workers(place):
+    """A worker is killed in every pass over the rows; then the client of a predict from raw files."""
+    make_criteo("train.txt", 20_000)
+    on, raw = ("--cluster", "scheduler.json", "--quiet"), ("ingest", "criteo", "train.txt", "--buckets", "64", "--to")
+    fitting = ("fit", "--data", "here.zarr", *SMALL, "--memory", "2GiB", "--to", "m.zarr", "--quiet")
+    for command in ((*raw, "here.zarr", "--quiet"), fitting):
+        assert job(place, *command, change=SMALL_PARTS).ended()[0] == 0
+    machines = Machines(place, pause=0.1)
+
+    def killing(kinds, *command):
+        running = job(place, *command, *on, change=SMALL_PARTS)
+        for number, kind in enumerate(kinds):
+            before = len(machines.begun_of(kind))
+            wait_until(lambda: len(machines.begun_of(kind)) > before + 1, process=running)  # noqa: B023
+            machines.kill(number)
+        code, _, err = running.ended()
+        assert (code, err) == (0, ""), kinds
+
+    try:
+        killing(("parse", "write"), *raw, "there.zarr")
+        assert same_arrays("here.zarr", "there.zarr")
+        of_store, of_text = (("predict", "--model", "m.zarr", "--data", data) for data in ("here.zarr", "train.txt"))
+        killing(("predict",), *of_store, "--to", "p.zarr")
+        assert job(place, *of_store, "--to", "q.zarr", "--quiet").ended()[0] == 0
+        assert same_arrays("p.zarr", "q.zarr")
+        running = job(place, *of_text, "--to", "r.zarr", *on, change=SMALL_PARTS)
+        before = len(machines.begun_of("predict"))
+        wait_until(lambda: len(machines.begun_of("predict")) > before + 2, process=running)
+        running.kill()
+        assert any("zarr" in name for name in hidden(place))
+        assert job(place, *of_text, "--to", "r.zarr", *on).ended()[0] == 0
+        assert not any("zarr" in name for name in hidden(place))
+        assert job(place, *of_text, "--to", "s.zarr", "--quiet").ended()[0] == 0
+        assert same_arrays("r.zarr", "s.zarr")
+    finally:
+        machines.close()
+
+
 def test_workers_without_memory_are_no_deadlock(place):
     """Without a nanny that would restart it, a worker above its limit waits for ever; the job does not."""
     dataset("d.zarr", 4)
@@ -86,6 +140,19 @@ def test_workers_without_memory_are_no_deadlock(place):
         machines.close()
     said = r"All 1 workers have been at their memory limit for 2 s and do nothing: give them more memory \(dask .*"
     assert (code, out) == (1, "") and one_line(err, said)
+
+
+@pytest.mark.slow
+def test_workers_that_a_nanny_kills_again_and_again_end_the_job(place):
+    """What a task imports alone is beyond their limit: a nanny would restart them for ever."""
+    dataset("d.zarr", 4)
+    machines = Machines(place, workers=1, options=("--memory-limit", "200MiB"))
+    try:
+        code, out, err = fit(place, "--cluster", "scheduler.json").ended(600)
+    finally:
+        machines.close()
+    said = r"Workers died, the last at tcp://.*, most likely for want of memory: give them more, or use fewer\."
+    assert (code, out) == (1, "") and one_line(err.splitlines(keepends=True)[-1], said)  # before: it waits for workers
 
 
 def test_own_processes_outlive_more_deaths_than_dask_allows():
@@ -114,7 +181,7 @@ def test_workers_killed_at_random_moments(place, capsys):
                     machines.kill(rng.integers(3))
                     killed += 1
             code, _, err = running.ended()
-            assert (code, err) == (0, "")
+            assert code == 0, err  # a job that starts while none is there says so
             assert same_model(f"m{jobs - 1}.zarr", expected)
     finally:
         machines.close()
@@ -140,7 +207,8 @@ def test_all_workers_killed_and_replaced(place, exact):
         assert code == 0, err
     finally:
         machines.close()
-    assert same_model("m.zarr", expected)
+    # tiles are cut by the number of workers, and so its sums
+    assert near_model("m.zarr", expected, 1e-7) if exact else same_model("m.zarr", expected)
 
 
 @pytest.mark.slow
@@ -156,8 +224,8 @@ def test_the_job_itself_killed_at_random_moments(place, capsys, change):
             if rng.random() < 0.25:
                 time.sleep(rng.uniform(0, 1))
             else:
-                wait_until(lambda before=before: len(machines.begun) > before, process=running)
-                time.sleep(rng.uniform(0, 0.6 if change else 3))
+                begun = before + rng.integers(1, 14 if change else 60)
+                wait_until(lambda begun=begun: len(machines.begun) >= begun, process=running)
             running.kill()
             lives += 1
             time.sleep(0.5)  # what the workers do is given up

@@ -138,6 +138,26 @@ def test_a_second_writer_is_refused(memory, soon):
     assert set(store.open_store(path)) == {"x"}
 
 
+def test_status_tells_a_job_that_writes_from_one_that_was_killed(folder, soon, monkeypatch, ask, done):
+    path = f"{folder}/a.zarr"
+    with store.create(f"{folder}/b.zarr", "dataset"):
+        found = done("status", f"{folder}/b.zarr")
+        assert found["state"] == "running" and "last_sign" not in found
+    before = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    killed(path, False, monkeypatch)
+    found = done("status", path)
+    assert (found["state"], found["goes_on"]) == ("stopped", False) and "made" not in found
+    assert before <= found["last_sign"] <= time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    said = ask("status", path)[1]
+    assert said == (
+        f"{path}: stopped, and the same command starts again; no store is there\n"
+        f"last sign of life: {found['last_sign']}\n"
+    )
+    places.located(f"{path}/lease-1").write_bytes(b"[7")  # of whom it may be
+    assert done("status", path)["state"] == "stopped" and value(write(path)) == 1.0
+    assert done("status", path)["state"] == "complete"
+
+
 def test_of_many_writers_at_once_one_writes(folder, soon):
     path, ended = f"{folder}/a.zarr", []
 

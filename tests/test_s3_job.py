@@ -15,7 +15,7 @@ from small import QUICK
 
 from ask_dask import store
 from ask_dask.ingest.synthetic import make_criteo
-from ask_dask.store import places
+from ask_dask.store import leases, places
 
 RNG = np.random.default_rng(0)
 
@@ -114,23 +114,27 @@ cli.main()
 
 
 @pytest.mark.slow
-def test_a_killed_fit_goes_on_from_its_checkpoint(s3, done):
+def test_a_killed_fit_goes_on_from_its_checkpoint(s3, done, monkeypatch):
     rows = "".join(f"{a:.4f},{b:.4f},{int(a > b)}\n" for a, b in RNG.random((600, 2)))
     fsspec.filesystem("s3").pipe_file(f"{s3}/t.csv", f"a,b,y\n{rows}".encode())
     done("ingest", "table", f"{s3}/t.csv", "--label", "y", "--to", f"{s3}/d.zarr")
     fit = ("fit", "--data", f"{s3}/d.zarr", *QUICK, "--landmarks", "20", "--bandwidth", "1", "--to")
-    command = [sys.executable, "-c", SLOW, *fit, f"{s3}/m.zarr", "--quiet"]
+    command, straight = ([sys.executable, "-c", SLOW, *fit, f"{s3}/{name}.zarr", "--quiet"] for name in "ms")
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while process.poll() is None and "zarr.json" not in objects(f"{s3}/.m.zarr.checkpoint"):
         time.sleep(0.05)
     process.kill()
     process.wait()
     assert "zarr.json" in objects(f"{s3}/.m.zarr.checkpoint") and "zarr.json" not in objects(f"{s3}/m.zarr")
+    monkeypatch.setattr(leases, "WATCH", 3 * leases.RENEW)
+    found = done("status", f"{s3}/m.zarr")
+    assert (found["state"], found["goes_on"]) == ("stopped", True) and "last_sign" in found
+    assert 0 < found["checkpoint"]["done"] < found["checkpoint"]["total"]
     again = subprocess.run(command, capture_output=True, text=True, check=False)
     assert again.returncode == 0, again.stderr
-    done(*fit, f"{s3}/straight.zarr")
-    one, other = (store.open_store(f"{s3}/{name}.zarr") for name in ("m", "straight"))
+    subprocess.run(straight, check=True, capture_output=True)
+    one, other = (store.open_store(f"{s3}/{name}.zarr") for name in "ms")
     for name, array in one.arrays():
-        np.testing.assert_allclose(store.read(array), store.read(store.array(other, name)), rtol=1e-10)
+        np.testing.assert_array_equal(store.read(array), store.read(store.array(other, name)))
     left = {name for name in objects(s3) if name.startswith(".") or "/lease-" in name}
     assert not left, left

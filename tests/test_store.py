@@ -13,7 +13,7 @@ import zarr
 
 from ask_dask import budget, store
 from ask_dask.errors import StoreError
-from ask_dask.store import listing, publish
+from ask_dask.store import publish
 
 NAMES = ("X", "y", "small")
 
@@ -216,42 +216,6 @@ def test_damaged_metadata_is_found_whatever_byte_it_is(sharded):
         store.open_store(sharded)
 
 
-def hostile(path, **change):
-    """A store whose array X claims something else, with the hashes that its maker would give it."""
-    file = path / "X" / "zarr.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | change))
-    listing.close(zarr.open_group(path), path)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"shape": [10**15, 3]}, "X claims chunks of .* and [0-9,]+ parts, which ask-dask does not write"),
-        ({"shape": [10**15, 3], "codecs": [{"name": "bytes"}], "chunk_grid": {
-            "name": "regular", "configuration": {"chunk_shape": [10**14, 3]}}}, "X claims chunks of [0-9.]+ GiB"),
-        ({"data_type": "object"}, "X cannot be opened"),
-        ({"codecs": [{"name": "pickle"}]}, "X cannot be opened"),
-        ({"data_type": {"name": "numpy.object_", "configuration": {}}}, "X cannot be opened"),
-    ],
-)  # fmt: skip
-def test_a_hostile_store_is_not_taken(tmp_path, change, said):
-    path = write(tmp_path / "s.zarr")
-    hostile(path, **change)
-    with pytest.raises(StoreError, match=said):
-        store.open_store(path)
-
-
-def test_names_that_lead_out_of_the_store_are_not_followed(tmp_path):
-    path = write(tmp_path / "s.zarr")
-    (tmp_path / "secret").write_text("mine")
-    group = zarr.open_group(path)
-    listed = store.about(group)["listed"] | {"../secret": [4, None], "/etc/passwd": [1, None]}
-    store.describe(group, listed=listed)
-    store.describe(group, seal=listing._seal(store.about(group)))
-    with pytest.raises(StoreError, match=r"\.\./secret is missing"):
-        store.open_store(path)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -291,16 +255,6 @@ def test_what_is_no_store(tmp_path):
         store.array(store.open_store(tmp_path / "d.zarr"), "Z")
     with pytest.raises(StoreError, match=r"has no group 'X'"):
         store.subgroup(store.open_store(tmp_path / "d.zarr"), "X")
-
-
-def test_nothing_is_pickled(sharded):
-    with pytest.raises(ValueError, match="object"):
-        store.write_array(zarr.open_group(sharded), "objects", np.array([{}, None], object))
-    for file in sharded.rglob("zarr.json"):
-        text = file.read_text().lower()
-        assert "pickle" not in text and "vlen" not in text
-        for codec in json.loads(text).get("codecs", []):
-            assert codec["name"] in {"bytes", "blosc", "crc32c", "sharding_indexed"}
 
 
 def test_arrays_over_the_same_rows_are_cut_alike(sharded):

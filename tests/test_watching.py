@@ -11,11 +11,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import zarr
 from commands import hidden, refused
-from machines import EAGER, SMALL, dataset, job, wait_until
+from machines import EAGER, SMALL, dataset, job, same_arrays, wait_until
 
 from ask_dask import cli, compute, store
 from ask_dask.errors import Stopped
+from ask_dask.steps import prediction
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 SLOW = {"change": EAGER, "pause": 0.2}
@@ -103,8 +105,43 @@ def test_status_of_a_job_from_nothing_to_complete(place, ask, done):
     assert ask("status", "m.zarr")[1].startswith("m.zarr: complete; a model store of 20")
 
 
+DYING = """
+import itertools, os, signal, sys
+from ask_dask import cli
+from ask_dask.steps import prediction
+own, calls = prediction._predict_shard, itertools.count()
+def dying(*given):
+    os.kill(os.getpid(), signal.SIGKILL) if next(calls) == 8 else own(*given)
+prediction._predict_shard = dying
+cli.main(sys.argv[1:])
+"""
+
+
+def test_a_prediction_that_was_killed_goes_on(place, done, monkeypatch):
+    """Finished shards stay; another model's predictions start again, and nothing is left beside them."""
+    done(*fit())
+    done("fit", "--data", "d.zarr", "--to", "other.zarr", *SMALL, "--seed", "1")
+    predict = ("predict", "--data", "d.zarr", "--to")
+    killed = [sys.executable, "-c", DYING, *predict, "p.zarr", "--model", "m.zarr"]
+    begun, own = [], prediction._predict_shard
+    monkeypatch.setattr(prediction, "_predict_shard", lambda *given: (begun.append(given[2]), own(*given))[1])
+    for model, again in (("m.zarr", False), ("other.zarr", True)):
+        assert subprocess.run(killed, check=False).returncode == -signal.SIGKILL
+        found = done("status", "p.zarr")
+        assert (found["state"], found["goes_on"]) == ("stopped", True)
+        ready = {n for n, mark in enumerate(zarr.open_group(".p.zarr.work", mode="r")["done"][:]) if mark}
+        assert 0 < len(ready) < 9
+        begun.clear()
+        done(*predict, "p.zarr", "--model", model)
+        assert set(begun) == set(range(12)) - (set() if again else ready) and not hidden(place)
+        done(*predict, "q.zarr", "--model", model)
+        assert same_arrays("p.zarr", "q.zarr")
+        shutil.rmtree("p.zarr")
+        shutil.rmtree("q.zarr")
+
+
 def test_status_of_what_keeps_nothing(place, ask, done):
-    """A job that was killed while it wrote predictions starts again."""
+    """A job that was killed while it wrote what it cannot go on with starts again."""
     program = (
         "import os, signal, numpy as np\nfrom ask_dask import store\n"
         "with store.create('p.zarr', 'predictions') as group:\n"
@@ -152,7 +189,8 @@ def test_wrong_input_leaves_no_checkpoint(place):
         X = np.random.default_rng(0).normal(size=(600, 3))
         X[550, 1] = np.nan
         for name, values in (("X", X), ("y", (X[:, 0] > 0).astype(int))):
-            made = group.create_array(name, shape=values.shape, chunks=(100, *values.shape[1:]), dtype=values.dtype)
+            made = group.create_array(name, shape=values.shape, chunks=(100, *values.shape[1:]), dtype=values.dtype,
+                                      compressors=store.QUICK)  # fmt: skip
             made[:] = values
         store.describe(group, fingerprint="bad", n_rows=600)
     code, _, err = job(place, "fit", "--data", "bad.zarr", "--to", "m.zarr", *SMALL, "--quiet", change=EAGER).ended()

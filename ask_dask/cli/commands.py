@@ -102,6 +102,8 @@ def verify(store: Path, /, *, run: Run = AS_USUAL) -> None:
 def status(store: Path, /, *, run: Run = AS_USUAL) -> None:
     """Say how far the job is that writes a store, or was when it stopped, and what going on would cost.
 
+    On object storage it takes 15 seconds to see that a job is dead.
+
     Parameters
     ----------
     store

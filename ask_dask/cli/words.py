@@ -104,6 +104,8 @@ def standing(found: dict[str, Any]) -> str:
         "stopped": f"stopped, and the same command {'goes on' if found['goes_on'] else 'starts again'}",
     }  # fmt: skip
     lines = [f"{found['path']}: {state[found['state']]}; {there}"]
+    if "last_sign" in found:
+        lines.append(f"last sign of life: {found['last_sign']}")
     if (parts := found.get("written")) and parts["parts_planned"]:
         lines.append(f"written so far: {size(parts['bytes'])}, {parts['parts']:,} of {parts['parts_planned']:,} chunks")
     if kept := found.get("checkpoint"):

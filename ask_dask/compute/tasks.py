@@ -118,7 +118,7 @@ def _sum_distributed(
     def submit(place: int) -> Any:
         return client.compute(sums[place], optimize_graph=False, priority=-place)
 
-    each_done(client, submit, len(sums), take, lambda: AHEAD * workers())
+    each_done(client, submit, len(sums), take, lambda: max(2, AHEAD * workers() // height))
     return total
 
 

@@ -1,6 +1,7 @@
 """From raw files to a dataset store: parse and stage, count, transform and write."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ COLUMNS_AT_ONCE = 4
 
 def ingest(
     files: Sequence[str | Path],
-    to: str | Path,
+    to: str | Path | zarr.Group,
     *,
     format: str,
     encoder: Encoder | None = None,
@@ -45,8 +46,8 @@ def ingest(
     ----------
     files : sequence of path or URL
         Read in this order, plain or compressed, from any file system that fsspec opens.
-    to : path
-        The store to be made; nothing is there until it is whole.
+    to : path or zarr.Group
+        The store to be made; nothing is there until it is whole. Or an empty group of a store that is being made.
     format : {"criteo", "avazu"}
     encoder : Encoder, optional
         One fitted before: the rows are transformed by it, and need no labels. Otherwise one is fitted here, and these
@@ -83,7 +84,7 @@ def ingest(
     settings.check()
     found, layouts = _look([files] if isinstance(files, str | Path) else files, form, encoder is not None)
     check_memory(form, settings, memory)
-    with store.create(to, "dataset", overwrite) as group:
+    with nullcontext(to) if isinstance(to, zarr.Group) else store.create(to, "dataset", overwrite) as group:
         steps: list[dict[str, Any]] = []
         staged = group.create_group("staged")
         with compute.measured(steps, "parse"):

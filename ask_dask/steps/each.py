@@ -2,9 +2,6 @@
 
 import json
 import os
-import tempfile
-import uuid
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -14,7 +11,7 @@ from pydantic import Field
 
 from ask_dask import compute, report, score, store
 from ask_dask.encode import Encoder
-from ask_dask.errors import InputError, StoreError
+from ask_dask.errors import InputError
 from ask_dask.estimators import load
 from ask_dask.ingest import ingest, read_rejects
 from ask_dask.ingest.files import find
@@ -43,41 +40,43 @@ class Predict(Storing):
         store.refuse_existing(self.to, self.overwrite, "predictions")
         model = store.open_store(self.model, "model")
         if len(self.data) == 1 and store.located(self.data[0]).is_dir():
-            return self._predict(model, store.open_store(self.data[0], "dataset"))
+            data = store.open_store(self.data[0], "dataset")
+            work = store.fingerprint(*(store.about(part)["fingerprint"] for part in (model, data)))
+            with store.create(self.to, "predictions", self.overwrite, work) as group:
+                self._predict(model, data, group)
+            return info(self.to)
         found = store.about(model).get("data", {}).get("format")
         if "encoder" not in model or not found:
             raise InputError(f"{self.model} has no encoder, so it cannot read raw files: give a dataset store.")
-        folder = _folder_beside(self.to)
-        try:
-            encoder = Encoder.load(store.subgroup(model, "encoder"))
-            ingest(self.data, folder / "rows.zarr", format=found, encoder=encoder, max_rejects=self.max_rejects,
+        encoder = Encoder.load(store.subgroup(model, "encoder"))
+        with store.create(self.to, "predictions", self.overwrite) as group:
+            # Inside what is being made: whatever ends this job, they go with it.
+            rows = group.create_group("rows")
+            ingest(self.data, rows, format=found, encoder=encoder, max_rejects=self.max_rejects,
                    memory=self.bytes_allowed)  # fmt: skip
-            return self._predict(model, store.open_store(folder / "rows.zarr", "dataset"))
-        finally:
-            with suppress(StoreError):  # rather say what went wrong before
-                store.remove(folder)
+            self._predict(model, rows, group)
+            del group["rows"]
+        return info(self.to)
 
-    def _predict(self, model: zarr.Group, data: zarr.Group) -> dict[str, Any]:
+    def _predict(self, model: zarr.Group, data: zarr.Group, group: zarr.Group) -> None:
         _check_features(self.model, model, self.data[0], data)
         fitted = load(self.model)
         require_rows(fitted.kernel_, data)
         steps: list[dict[str, Any]] = []
-        with store.create(self.to, "predictions", self.overwrite) as group:
-            with compute.measured(steps, "predict"):
-                fingerprint = write_predictions(fitted, data, group, self.bytes_allowed)
-            about = store.about(data)
-            store.describe(
-                group,
-                recipe=self.recipe(),
-                fingerprint=fingerprint,
-                model_fingerprint=store.about(model)["fingerprint"],
-                data_fingerprint=about["fingerprint"],
-                **{key: store.about(model).get(key) for key in ("task", "classes", "label_names")},
-                rejected=about.get("rejected"),
-                files=about.get("files"),
-                steps=steps,
-            )
-        return info(self.to)
+        with compute.measured(steps, "predict"):
+            fingerprint = write_predictions(fitted, data, group, self.bytes_allowed)
+        about = store.about(data)
+        store.describe(
+            group,
+            recipe=self.recipe(),
+            fingerprint=fingerprint,
+            model_fingerprint=store.about(model)["fingerprint"],
+            data_fingerprint=about["fingerprint"],
+            **{key: store.about(model).get(key) for key in ("task", "classes", "label_names")},
+            rejected=about.get("rejected"),
+            files=about.get("files"),
+            steps=steps,
+        )
 
 
 class Score(Step):
@@ -234,14 +233,3 @@ def file_facts(path: str) -> list[Any]:
     """What tells a changed raw file without reading it; its name has no secrets."""
     found = find(path)
     return [Path(found.name).name, found.size, found.modified]
-
-
-def _folder_beside(path: Path) -> Path:
-    """A new hidden folder where the path will be."""
-    if isinstance(path, store.Url):
-        return path.with_name(f".{path.name}.rows-{uuid.uuid4().hex[:8]}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix=f".{path.name}.rows-", dir=path.parent))
-    except OSError as error:
-        raise StoreError(f"Cannot write {path}: {error.strerror}; choose another place.") from error

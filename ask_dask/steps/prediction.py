@@ -15,9 +15,14 @@ from ask_dask.steps.kernel import OF_NUMBERS
 SHARDS = 16
 """Of a predictions store at least, where the data have as many chunks: so many workers have as much to do each."""
 
+DONE = "done"
+"""The array of finished shards, while there are others."""
+
 
 def write_predictions(model: AsKLS, data: zarr.Group, group: zarr.Group, memory: int | None = None) -> str:
     """Predict every row of a dataset store into a predictions store, one task per shard; its fingerprint.
+
+    In a group that an interrupted prediction has left (`store.create(..., work=...)`) only the other shards are made.
 
     Arrays: f_source, f_target and score (N, q), probability (N, n_classes) unless values are regressed, float32; row_id
     (N,), the ids of the data, the numbers of nodes or items, or of rows, and file, line and y where the data have them.
@@ -49,16 +54,33 @@ def write_predictions(model: AsKLS, data: zarr.Group, group: zarr.Group, memory:
         shapes["probability"] = ((n, n_classes), np.float32)
     shapes["row_id"] = ((n,), np.int64 if ids is None else ids.dtype)
     shapes |= {name: (found.shape, found.dtype) for name, found in copied.items()}
-    out = store.create_aligned(group, shapes, like=X, least=SHARDS)
+    out, done = _arrays(group, shapes, X)
     task = dask.delayed(_predict_shard, pure=False)
-    shared = dask.delayed((model, out, copied, ids), traverse=False, pure=False)
-    height = out["score"].shards[0]  # type: ignore[index]
-    bounds = [(start, min(start + height, n)) for start in range(0, n, height)]
-    return store.fingerprint(*compute.run([task(shared, X, start, stop) for start, stop in bounds], "predict", rows=n))
+    shared = dask.delayed((model, out, done, copied, ids), traverse=False, pure=False)
+    left = [shard for shard, found in enumerate(store.read(done)) if not found]
+    rows = min(n, len(left) * out["score"].shards[0])  # type: ignore[index]
+    compute.run([task(shared, X, shard) for shard in left], "predict", rows=rows)
+    found = store.read(done)
+    del group[DONE]
+    return store.fingerprint(*found)
 
 
-def _predict_shard(shared: tuple[Any, ...], X: zarr.Array | SparseRows, start: int, stop: int) -> str:
-    model, out, copied, ids = shared
+def _arrays(
+    group: zarr.Group, shapes: dict[str, tuple[tuple[int, ...], Any]], X: Any
+) -> tuple[dict[str, zarr.Array], zarr.Array]:
+    """The arrays, those of an interrupted prediction where there are any, and the fingerprints of finished shards."""
+    if DONE not in group:  # it is made last
+        for name in shapes.keys() & set(group):
+            del group[name]
+        out = store.create_aligned(group, shapes, like=X, least=SHARDS)
+        height = out["score"].shards[0]  # type: ignore[index]
+        store.create_marks(group, DONE, -(-X.shape[0] // height))
+    return {name: store.array(group, name) for name in shapes}, store.array(group, DONE)
+
+
+def _predict_shard(shared: tuple[Any, ...], X: zarr.Array | SparseRows, shard: int) -> None:
+    model, out, done, copied, ids = shared
+    start, stop = shard * out["score"].shards[0], min((shard + 1) * out["score"].shards[0], X.shape[0])
     block = read(X, start, stop)
     blocks.require_finite(block, start)
     f = model.block_discriminants(block)
@@ -70,4 +92,4 @@ def _predict_shard(shared: tuple[Any, ...], X: zarr.Array | SparseRows, start: i
     values |= {name: store.read(found, start, stop) for name, found in copied.items()}
     for name, value in values.items():
         out[name][start:stop] = value
-    return store.fingerprint(*(np.asarray(values[name], out[name].dtype) for name in sorted(values)))
+    done[shard] = store.fingerprint(*(np.asarray(values[name], out[name].dtype) for name in sorted(values)))

@@ -61,6 +61,12 @@ def _array(group: zarr.Group, name: str, shape: tuple[int, ...], dtype: Any, chu
         )
 
 
+def create_marks(group: zarr.Group, name: str, count: int) -> zarr.Array:
+    """(count,) short texts, each empty until it is written, in a file of its own: what is done of work that goes on."""
+    with _text_allowed():
+        return group.create_array(name, shape=(count,), dtype="<U32", chunks=(1,), fill_value="")
+
+
 @contextmanager
 def _text_allowed() -> Iterator[None]:
     """Without zarr's warning that fixed-width text is not in the specification yet.

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from ask_dask.errors import StoreError
 from ask_dask.store.places import LEASE, Url, contents, remove
@@ -42,7 +43,8 @@ class Lease:
 
     def put(self, new: bool = False) -> None:
         """Write or renew it."""
-        facts = {"id": self.id, "host": platform.node(), "process": os.getpid(), "renewed": self.renewed}
+        facts = {"id": self.id, "host": platform.node(), "process": os.getpid(), "renewed": self.renewed,
+                 "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}  # fmt: skip
         self.place.write_bytes(json.dumps(facts).encode(), new)
 
     def is_mine(self) -> bool:
@@ -75,7 +77,12 @@ def writer(store: Url) -> Iterator[Callable[[], None]]:
 
 def _acquire(store: Url) -> Lease:
     while found := _numbers(store):
-        if _is_dead(store / f"lease-{found[-1]}"):
+        place = store / f"lease-{found[-1]}"
+        log.warning("%s is there from a job that may be dead: watching it for up to %g s.", place, WATCH)
+        before, now = _watched(place)
+        if now and now != before:
+            raise _refused(store, now)
+        if now:
             break
     lease = Lease(store, found[-1] + 1 if found else 1)
     try:
@@ -91,19 +98,25 @@ def _acquire(store: Url) -> Lease:
     return lease
 
 
-def _is_dead(place: Url) -> bool:
-    """Watch a lease: True when nobody renews it, False when it goes; StoreError when it is renewed."""
+def holder(store: Url) -> dict[str, Any] | None:
+    """The job that holds a lease: {"alive", "last_sign"}, None where none does.
+
+    That it is alive is known when it renews its lease, that it is not after `WATCH` seconds. `last_sign` is when it
+    renewed it last by its own clock, which is told and compared with none.
+    """
+    found = _numbers(store)
+    before, now = _watched(store / f"lease-{found[-1]}") if found else (None, None)
+    return {"alive": now != before, "last_sign": _facts(now).get("time")} if now else None
+
+
+def _watched(place: Url) -> tuple[bytes | None, bytes | None]:
+    """A lease as it is found, and as it is when that changes or, when it does not, after `WATCH` seconds."""
     before, until = _read(place), time.monotonic() + WATCH
-    if before:
-        log.warning("%s is there from a job that may be dead: watching it for up to %g s.", place, WATCH)
-    while before and time.monotonic() < until:
+    now = before
+    while now and now == before and time.monotonic() < until:
         time.sleep(RENEW / 3)
         now = _read(place)
-        if now is None:
-            return False
-        if now != before:
-            raise _refused(place.parent, now)
-    return before is not None
+    return before, now
 
 
 def _renew(lease: Lease, ended: threading.Event) -> None:
@@ -134,9 +147,14 @@ def _read(place: Url) -> bytes | None:
         return None
 
 
-def _refused(store: object, lease: bytes) -> StoreError:
-    by = ""
-    with suppress(ValueError, KeyError, TypeError):
-        facts = json.loads(lease)
-        by = f" ({str(facts['host'])[:60]}, process {int(facts['process'])})"
+def _facts(lease: bytes) -> dict[str, Any]:
+    with suppress(ValueError):
+        if isinstance(found := json.loads(lease), dict):
+            return {name: str(value)[:60] for name, value in found.items()}
+    return {}
+
+
+def _refused(store: Url, lease: bytes) -> StoreError:
+    facts = _facts(lease)
+    by = f" ({facts['host']}, process {facts['process']})" if {"host", "process"} <= set(facts) else ""
     return StoreError(f"{store} is being written by another job{by}: wait for it, or choose another place.")

@@ -12,11 +12,12 @@ from ask_dask.errors import StoreError
 from ask_dask.store import listing
 from ask_dask.store.attributes import KEY, VERSIONS
 from ask_dask.store.attributes import about as attributes
+from ask_dask.store.codecs import foreign
 from ask_dask.store.paths import data_place
 from ask_dask.store.places import Place, contents, files, located, reaching, zarr_store
 
 LARGEST_CHUNK, MOST_PARTS = 2 << 30, 10_000_000
-"""Bytes of a chunk that the compressor can hold, and parts of an array that a job can look after."""
+"""Bytes of a chunk that the compressor can hold, and chunks of an array that a job can look after."""
 
 
 def open_store(path: str | os.PathLike, schema: str | None = None) -> zarr.Group:
@@ -73,11 +74,13 @@ def open_store(path: str | os.PathLike, schema: str | None = None) -> zarr.Group
 
 
 def _require_sane(path: Place, name: str, member: Any) -> None:
-    """Refuse an array whose description asks for more memory or tasks than any that this package writes."""
+    """Refuse an array whose description asks for more memory or work than any that this package writes."""
     if not isinstance(member, zarr.Array):
         return
+    if unknown := ", ".join(foreign(getattr(member.metadata, "codecs", ()))):
+        raise StoreError(f"{path} is not taken: its array {name} is packed by {unknown}, which ask-dask does not use.")
     chunk = int(np.prod(member.chunks, dtype=object)) * member.dtype.itemsize
-    parts = -(-member.shape[0] // (member.shards or member.chunks)[0]) if member.ndim else 1
+    parts = int(np.prod([-(-n // c) for n, c in zip(member.shape, member.chunks, strict=True)], dtype=object))
     if chunk > LARGEST_CHUNK or parts > MOST_PARTS:
         said = f"chunks of {budget.size(chunk)} and {parts:,} parts"
         raise StoreError(f"{path} is not taken: its array {name} claims {said}, which ask-dask does not write.")

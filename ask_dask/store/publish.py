@@ -19,7 +19,7 @@ from ask_dask.errors import Stopped, StoreError
 from ask_dask.store import listing, remote
 from ask_dask.store.attributes import VERSIONS, about, describe
 from ask_dask.store.paths import refuse_existing
-from ask_dask.store.places import Place, Url, located, remove
+from ask_dask.store.places import Url, located, remove
 
 PARTIAL, OLD, WORK = ".partial-", ".old-", ".work"
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -89,7 +89,7 @@ def create(
                 _discard(old)
 
 
-def work_of(path: Place) -> Place:
+def work_of(path: Path) -> Path:
     """Where work stays that the same command goes on with."""
     return path.with_name(f".{path.name}{WORK}")
 

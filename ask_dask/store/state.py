@@ -10,8 +10,9 @@ from filelock import FileLock, Timeout
 from ask_dask.errors import StoreError
 from ask_dask.store.arrays import array, read
 from ask_dask.store.attributes import about
+from ask_dask.store.leases import holder
 from ask_dask.store.opening import open_store, stored_bytes
-from ask_dask.store.places import LEASE, Url, contents, located
+from ask_dask.store.places import Url, located
 from ask_dask.store.publish import PARTIAL, work_of
 
 
@@ -29,6 +30,7 @@ def state(path: str | os.PathLike) -> dict[str, Any]:
         state : "complete", "running", "stopped" or "nothing"
         goes_on : whether the same command goes on where a stopped one was, or starts again
         made : when the complete store was made, if there is one
+        last_sign : when a stopped job that held a lease on object storage was alive last, by its own clock
         written : {"bytes", "parts", "parts_planned"} of what a job is writing, or left
         checkpoint : {"step", "done", "total", "unit", "written", "seconds", "seconds_left"}, if there is one
 
@@ -38,35 +40,34 @@ def state(path: str | os.PathLike) -> dict[str, Any]:
         What is there is damaged, or no store.
     """
     path = located(path)
-    running, kept, parts = _locked(path), _checkpoint(checkpoint_of(path)), _written(path)
+    held, kept, parts = _held(path), _checkpoint(checkpoint_of(path)), _written(path)
     found: dict[str, Any] = {"path": str(path)}
     if path.exists():
         of = about(open_store(path))
         found |= {"schema": of["schema"], "made": of["made_by"]["time"]}
-    word = "running" if running else "stopped" if kept or parts else "complete" if path.exists() else "nothing"
+    running, left = held and held["alive"], held or kept or parts
+    word = "running" if running else "stopped" if left else "complete" if path.exists() else "nothing"
+    found |= {"last_sign": held["last_sign"]} if held and held.get("last_sign") and not running else {}
     found |= {"state": word} | ({"checkpoint": kept} if kept else {}) | ({"written": parts} if parts else {})
     return found | {
         "goes_on": bool(kept and "damaged" not in kept) or (isinstance(path, Path) and work_of(path).exists())
     }
 
 
-def _locked(path: Path) -> bool:
-    """Whether a job holds the lock; that of a job that was killed is there and free.
-
-    On object storage a job holds a lease; that of a job that was killed stays until another takes the place.
-    """
+def _held(path: Path) -> dict[str, Any] | None:
+    """The job that holds the place, as `leases.holder` tells it; the lock of one that was killed is there and free."""
     if isinstance(path, Url):
-        return any(LEASE.fullmatch(name) for name in contents(path))
+        return holder(path)
     file = path.with_name(f".{path.name}.lock")
     if not file.exists():
-        return False
+        return None
     lock = FileLock(file, timeout=0)
     try:
         lock.acquire()
     except Timeout:
-        return True
+        return {"alive": True}
     lock.release()
-    return False
+    return None
 
 
 def _checkpoint(path: Path) -> dict[str, Any] | None:
