@@ -34,10 +34,10 @@ def run(folder, env, *command):
     return done.stdout
 
 
-def submitted(at, name, minutes="10"):
+def submitted(at, name):
     """The number of the job that fits the model of that name by the script as `ask-dask` prints it."""
     folder, env = at
-    size = ("--nodes", "1", "--cores", "2", "--memory", "3GiB", "--time", minutes)
+    size = ("--nodes", "1", "--cores", "2", "--memory", "3GiB", "--time", "10")
     script = run(folder, env, "ask-dask", "cluster", "script", "slurm", *size, "--", *FIT, "--to", name)
     (folder / f"{name}.sbatch").write_text(script)
     return re.search(r"\d+", run(folder, env, "sbatch", f"{name}.sbatch"))[0]
@@ -76,47 +76,6 @@ def test_a_job_is_told_to_end_and_requeued_and_goes_on(at):
     assert state(at, job) == ("COMPLETED", "0:0", "1") and "told.zarr: gamma" in log(at, job)
     assert not list(folder.glob(".ask-dask-*"))  # certificates
     assert_as_on_threads(at, "told.zarr")
-
-
-SMALL_SHARDS = """\
-#!{python}
-from ask_dask import blocks, cli
-blocks._default_rows = lambda X: 5000
-cli.main()
-"""
-SLOW = """\
-import time
-from ask_dask import moments
-of_shard = moments._of_shard
-def patient(X, rows, shared, n_folds, first_row):
-    with open("{folder}/begun", "a") as file:
-        file.write(f"{{first_row}}\\n")
-    time.sleep(20)
-    return of_shard(X, rows, shared, n_folds, first_row)
-moments._of_shard = patient
-"""
-"""Of a worker: each of twenty shards takes 20 seconds, and two workers together 200."""
-
-
-def test_a_job_whose_time_is_over_goes_on_where_it_was(at):
-    """SLURM itself sends the signal, two to three minutes before the five are over."""
-    folder, env = at
-    (folder / "bin").mkdir()
-    (folder / "bin" / "ask-dask").write_text(SMALL_SHARDS.format(python=sys.executable))
-    (folder / "bin" / "ask-dask").chmod(0o755)
-    (folder / "slow.py").write_text(SLOW.format(folder=folder))
-    slow = {"PATH": f"{folder}/bin:{env['PATH']}", "DASK_DISTRIBUTED__WORKER__PRELOAD": str(folder / "slow.py")}
-    job = submitted((folder, env | slow), "timed.zarr", "5")
-    until(lambda: state(at, job)[2] == "1", 300)
-    assert "stopped; complete stores and checkpoints are kept" in log(at, job)
-    kept = int(store.open_store(folder / ".timed.zarr.checkpoint", "checkpoint")["done"][0])
-    before = [int(row) for row in (folder / "begun").read_text().split()]
-    assert 0 < kept < 20 and min(before) == 0
-    said(env, "scontrol", "update", f"JobId={job}", "StartTime=now")
-    until(lambda: state(at, job)[0] == "COMPLETED", 600)
-    after = [int(row) for row in (folder / "begun").read_text().split()][len(before) :]
-    assert sorted(after) == list(range(5000 * kept, 100_000, 5000))
-    assert_as_on_threads(at, "timed.zarr")
 
 
 def test_a_cancelled_job_is_not_requeued(at):

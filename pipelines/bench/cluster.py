@@ -107,14 +107,13 @@ def snapshot(client: Any) -> np.ndarray:
 def on_paper(small: dict[str, float], usual: dict[str, float]) -> dict[str, float]:
     """What 64 workers would need: shards a second, shares of a core, and MiB a second into the job."""
     height = min(8, MANY // 4)  # sums of so many shards are added on a worker before they are sent, see compute.tasks
-    rate = MANY / (usual["workers_ms"] / 1e3)
-    return {
-        "workers": MANY, "shards_a_second": round(rate, 1),
-        "scheduler_cores": round(rate * small["scheduler_ms"] / 1e3, 3),
-        "job_cores": round(rate * (usual["job_ms"] / height + small["job_ms"]) / 1e3, 2),
-        "into_the_job_mib_a_second": round(rate / height * usual["kib"] / 1024, 1),
-        "between_workers_mib_a_second": round(rate * (1 - 1 / height) * usual["kib"] / 1024, 1),
-    }  # fmt: skip
+    rate, mib = MANY / (usual["workers_ms"] / 1e3), usual["kib"] / 1024 / 2  # by way of the scheduler, so sent twice
+    cores = {f"{who}_cores": rate * (usual[f"{who}_ms"] / height + small[f"{who}_ms"]) / 1e3
+             for who in ("scheduler", "job")}  # fmt: skip
+    found = {"workers": MANY, "shards_a_second": rate, **cores, "mib_of_a_sum": mib,
+             "into_the_job_mib_a_second": rate / height * mib,
+             "between_workers_mib_a_second": rate * (1 - 1 / height) * mib}  # fmt: skip
+    return {name: round(value, 2) for name, value in found.items()}
 
 
 def main(workers: str, shards: int, landmarks: int) -> None:
