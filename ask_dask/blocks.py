@@ -21,6 +21,9 @@ from ask_dask.errors import InputError
 from ask_dask.kernels.base import Block, Kernel, LandmarkKernel, products
 from ask_dask.sparse import SparseRows
 
+FEW = 8
+"""Shards for each worker up to which they are cut so that all workers have as many."""
+
 
 @dataclass(frozen=True)
 class Shard:
@@ -38,8 +41,8 @@ def shards(X: Any, rows: int | None = None, per_row: int | None = None) -> list[
     ----------
     X : ndarray, scipy.sparse, dask array, zarr array or SparseRows, shape (N, d)
     rows : int, optional
-        Rows per shard; by default about 64 MiB of rows (in a store a whole number of its shards), and of a small input
-        a share for each worker.
+        Rows per shard; by default about 64 MiB of rows (in a store a whole number of its shards), or somewhat less
+        where shards are few, so that each worker has as many.
     per_row : int, optional
         Kernel entries that are computed of each row: a share has enough of them to be worth a task.
 
@@ -74,10 +77,13 @@ def _default_rows(X: Any) -> int:
 
 
 def _spread(X: Any, rows: int, per_row: int | None = None) -> int:
-    """Fewer rows a shard where the input is too small to keep every worker busy with whole ones."""
-    unit = X.chunks[0] if isinstance(X, zarr.Array | SparseRows) else budget.BLOCK_ROWS
-    share = max(-(-X.shape[0] // compute.workers()), budget.TASK_ENTRIES // per_row if per_row else 1)
-    return min(rows, max(1, -(-share // unit)) * unit)
+    """Fewer rows a shard where whole ones are so few that workers would wait for each other: each has as many to do."""
+    n, workers = X.shape[0], compute.workers()
+    shares = max(1, -(-n // rows))
+    if shares > FEW * workers:
+        return rows
+    share = max(-(-n // (-(-shares // workers) * workers)), budget.TASK_ENTRIES // per_row if per_row else 1)
+    return min(rows, -(-share // budget.BLOCK_ROWS) * budget.BLOCK_ROWS)
 
 
 def _constant(value: Any) -> Delayed:

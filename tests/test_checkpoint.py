@@ -49,7 +49,9 @@ def counted(monkeypatch):
 
 
 def stored(path, values=X):
-    array = zarr.create_array(path, shape=values.shape, chunks=(100, *values.shape[1:]), dtype=values.dtype)
+    array = zarr.create_array(
+        path, shape=values.shape, chunks=(100, *values.shape[1:]), dtype=values.dtype, compressors=store.QUICK
+    )
     array[:] = values
     return array
 
