@@ -88,7 +88,7 @@ def embeddings(A: sp.csr_matrix, own: dict[str, Any]) -> Iterator[tuple[str, np.
         model = KSVD(Precomputed(A), most, center=center, solver="arpack", random_state=0)
         yield method, *_parts(model.fit(numbers[0], Z=numbers[1]))
     for kernel, compat in product((SNE, RBF), own["compats"]):
-        model = KSVD(kernel(width), most, compat=compat, center=True, random_state=0)
+        model = KSVD(kernel(width), most, compat=compat, center=True, solver="dense", random_state=0)
         yield f"KSVD, {kernel.__name__}, {compat}", *_parts(model.fit(dense))
     ours = [_parts(KSVD(RBF(width), most, landmarks if side is dense else None, center=True, random_state=0)
                    .fit(side, Z=side)) for side in (dense, columns)]  # fmt: skip
