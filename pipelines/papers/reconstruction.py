@@ -24,6 +24,7 @@ READINGS = {
     "distance": ("from U S to V S", "euclidean"),
     "product": ("products U S V'", "dot"),
 }
+EDGES = {"given": lambda A: A, "turned": lambda A: A.T, "both ways": lambda A: A.maximum(A.T)}
 
 
 def sides(reading: str, US: np.ndarray, VS: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -39,9 +40,8 @@ def rows(data: Path, own: dict[str, Any], trials: int) -> Iterator[str]:
     """The table: a line for each graph, method, number of components and reading; it has no chance in it."""
     yield "| graph | paper, l1 l2 | components | nearest by | l1, l2 | hits |\n|---|---|---|---|---|---|"
     for name, paper in own["paper"].items():
-        found = graphs.read(data / name)
-        turned = Graph(found.A.T.tocsr() if name in own["turned"] else found.A, found.y)
-        yield from _of_graph(name, turned, paper, own)
+        found, how = graphs.read(data / name), own["edges"].get(name, "given")
+        yield from _of_graph(name, Graph(EDGES[how](found.A).tocsr(), found.y), paper, own)
 
 
 def _of_graph(name: str, found: Graph, paper: dict[str, str], own: dict[str, Any]) -> Iterator[str]:
