@@ -86,6 +86,18 @@ def _spread(X: Any, rows: int, per_row: int | None = None) -> int:
     return min(rows, -(-share // budget.BLOCK_ROWS) * budget.BLOCK_ROWS)
 
 
+def cut(X: Any, n_landmarks: int) -> dict[str, Any]:
+    """How a pass cuts the rows of an input, in numbers and in words.
+
+    >>> cut(np.zeros((500, 2)), 1000)
+    {'shards': 1, 'shard_rows': 500, 'block_rows': 512, 'cut': '1 shard of 500 rows, in blocks of 512'}
+    """
+    rows, block = min(X.shape[0], _spread(X, _default_rows(X))), budget.cache_rows(n_landmarks)
+    count = -(-X.shape[0] // rows)
+    words = f"{count:,} shard{'s' * (count > 1)} of {rows:,} rows, in blocks of {block:,}"
+    return {"shards": count, "shard_rows": rows, "block_rows": block, "cut": words}
+
+
 def _constant(value: Any) -> Delayed:
     return dask.delayed(value, traverse=False, pure=False)
 

@@ -63,11 +63,10 @@ def _made(result: dict[str, Any]) -> str:
 
 def _cost(result: dict[str, Any]) -> str:
     done = result.get("steps", [])
-    return (
-        f" ({sum(s['seconds'] for s in done):.1f} s in all, peak {size(max(s['peak_bytes'] for s in done))})"
-        if done
-        else ""
-    )
+    if not done:
+        return ""
+    cut = "".join(f"; {step['cut']}" for step in done if "cut" in step)
+    return f" ({sum(s['seconds'] for s in done):.1f} s in all, peak {size(max(s['peak_bytes'] for s in done))}{cut})"
 
 
 def _value(value: Any) -> str:

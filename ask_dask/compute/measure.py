@@ -10,8 +10,8 @@ import psutil
 
 
 @contextmanager
-def measured(steps: list[dict[str, Any]], name: str) -> Iterator[None]:
-    """Append {"step", "seconds", "peak_bytes"} of the block to `steps`.
+def measured(steps: list[dict[str, Any]], name: str, **facts: Any) -> Iterator[None]:
+    """Append {"step", "seconds", "peak_bytes"} of the block to `steps`, and facts (JSON values) if there are any.
 
     The peak is the largest resident memory of this process and its children together, sampled every 50 ms.
     """
@@ -38,6 +38,7 @@ def measured(steps: list[dict[str, Any]], name: str) -> Iterator[None]:
                 "step": name,
                 "seconds": round(time.monotonic() - started, 3),
                 "peak_bytes": max(peak[0], _resident(me, me.children(recursive=True))),
+                **facts,
             }
         )
 

@@ -54,7 +54,7 @@ class Blockwise:
         for n in counts:
             kept = checkpoint if n == counts[-1] else None
             system = self._system(n)
-            with compute.measured(problem.steps, "minres"):
+            with compute.measured(problem.steps, "minres", **blocks.cut(problem.X, n)):
                 self.found.append(system.solve(tol, max_iter, kept))
             self.systems.append(system)
         if not all(found.converged for found in self.found):

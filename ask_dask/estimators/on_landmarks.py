@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import dask
 
-from ask_dask import compute, moments
+from ask_dask import blocks, compute, moments
 from ask_dask.estimators.problem import Fitted, Problem
 from ask_dask.estimators.selection import HeldOut, predict_held_out
 from ask_dask.moments import Moments
@@ -29,7 +29,7 @@ class OnLandmarks:
     def __init__(self, problem: Problem, counts: Sequence[int], checkpoint: Checkpoint | None = None) -> None:
         self.problem, self.counts, self.checkpoint = problem, counts, checkpoint
         self.pairs = [(n, gamma) for n in counts for gamma in problem.gammas]
-        with compute.measured(problem.steps, "moments"):
+        with compute.measured(problem.steps, "moments", **blocks.cut(problem.X, counts[-1])):
             placed = problem.placed
             self.found = moments.gather(
                 problem.X, problem.rows, max(1, problem.n_folds), placed.at, placed.typical, checkpoint

@@ -49,8 +49,8 @@ def about_data(facts: dict[str, Any], test: dict[str, Any], kind: str) -> dict[s
             *([r.get("file"), str(r.get("line")), r.get("reason")] for r in rejected.get("first") or []),
         ],
         "steps": [
-            ["Step", "Time", "Peak memory"],
-            *([s["step"], duration(s["seconds"]), budget.size(s["peak_bytes"])] for s in steps),
+            ["Step", "Time", "Peak memory", "Cut"],
+            *([s["step"], duration(s["seconds"]), budget.size(s["peak_bytes"]), s.get("cut", "")] for s in steps),
         ],
         "parameters": [["Parameter", "Value"], *([k, number(v)] for k, v in _parameters(facts).items())],
         "provenance": _provenance(data, test, facts.get("made_by") or {}),
