@@ -8,9 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import KFold, StratifiedKFold
 
+from ask_dask import AsKLSClassifier
+from ask_dask.estimators import selection
 from ask_dask.estimators.folds import check_folds, shuffled, stratified
 from ask_dask.estimators.inputs import check_labels
 from ask_dask.estimators.selection import sampled_rows
+from ask_dask.kernels import SNE
 
 
 def of_splitter(splitter, codes):
@@ -40,6 +43,15 @@ def test_many_classes_keep_their_numbers():
     classes, codes = check_labels(labels, len(labels))
     assert codes.dtype == np.int32
     np.testing.assert_array_equal(classes[codes], labels)
+
+
+def test_an_order_of_rows_hides_no_class_from_a_merger(monkeypatch):
+    """Labels that alternate: every second row of a fold would be of one class."""
+    monkeypatch.setattr(selection, "MOST_ROWS", 250)
+    y = np.arange(1000) % 2
+    X = np.random.default_rng(0).normal(size=(1000, 2)) + y[:, None]
+    model = AsKLSClassifier(SNE(2.0), 1.0, n_landmarks=20, cv=KFold(2), random_state=0).fit(X, y)
+    assert model.held_out_["auroc"] > 0.8
 
 
 @pytest.mark.parametrize("classes", [True, False], ids=["classes", "values"])

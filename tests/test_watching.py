@@ -131,6 +131,10 @@ def test_a_prediction_that_was_killed_goes_on(place, done, monkeypatch):
         assert (found["state"], found["goes_on"]) == ("stopped", True)
         ready = {n for n, mark in enumerate(zarr.open_group(".p.zarr.work", mode="r")["done"][:]) if mark}
         assert 0 < len(ready) < 9
+        lost, cut = sorted(ready)[:2]  # a machine that went down keeps the mark and loses what it marks
+        Path(f".p.zarr.work/score/c/{lost}/0").unlink()
+        Path(f".p.zarr.work/f_source/c/{cut}/0").write_bytes(b"")
+        ready -= {lost, cut}
         begun.clear()
         done(*predict, "p.zarr", "--model", model)
         assert set(begun) == set(range(12)) - (set() if again else ready) and not hidden(place)
@@ -138,6 +142,25 @@ def test_a_prediction_that_was_killed_goes_on(place, done, monkeypatch):
         assert same_arrays("p.zarr", "q.zarr")
         shutil.rmtree("p.zarr")
         shutil.rmtree("q.zarr")
+
+
+@pytest.mark.parametrize("damaged", ["zarr.json", "done/zarr.json", "done/c/0", "score/zarr.json"])
+def test_damaged_work_starts_again(place, done, damaged):
+    done(*fit())
+    predict = ("predict", "--model", "m.zarr", "--data", "d.zarr", "--to")
+    assert subprocess.run([sys.executable, "-c", DYING, *predict, "p.zarr", "--quiet"], check=False).returncode < 0
+    for file in (Path(".p.zarr.work") / damaged, *Path(".p.zarr.work").glob(f"{damaged}*")):
+        file.write_text("[]") if file.exists() else None
+    done(*predict, "p.zarr")
+    done(*predict, "q.zarr")
+    assert same_arrays("p.zarr", "q.zarr") and not hidden(place)
+
+
+def test_what_is_in_the_way_of_unfinished_work_is_named(place, ask, done):
+    done(*fit())
+    Path(".p.zarr.work").write_text("mine")
+    refused(ask("predict", "--model", "m.zarr", "--data", "d.zarr", "--to", "p.zarr"), ".p.zarr.work is in the way")
+    assert Path(".p.zarr.work").read_text() == "mine"
 
 
 def test_status_of_what_keeps_nothing(place, ask, done):

@@ -156,7 +156,13 @@ class AsKLS(BaseEstimator):
         with compute.measured(self.steps_, "choose"), compute.one_blas_thread():
             rows, outputs = held_out.rows, problem.outputs
             found = selection.Candidates(
-                held_out, outputs, problem.weights.of(rows), problem.folds[rows], problem.n_folds, self.merge
+                held_out,
+                outputs,
+                problem.weights.of(rows),
+                problem.folds[rows],
+                problem.n_folds,
+                self.merge,
+                problem.seed,
             )
             self.cv_results_ = selection.cv_results(engine.pairs, found.metrics(), self.scoring_)
             chosen = int(np.argmin(self.cv_results_["rank_test_score"]))

@@ -7,6 +7,7 @@ no labels).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import dask
@@ -19,7 +20,7 @@ from ask_dask.kernels.base import Block, LandmarkKernel
 from ask_dask.solve import Solution
 
 MOST_ROWS = 25_000
-"""About so many rows fit a merger, of three parameters, that scores held-out rows; the model's takes all."""
+"""At most so many rows fit a merger, of three parameters, that scores held-out rows; the model's takes all."""
 
 
 @dataclass(frozen=True)
@@ -127,14 +128,21 @@ class Candidates:
     folds: np.ndarray
     n_folds: int
     merge: str
+    seed: int
 
-    def others(self, fold: int) -> np.ndarray:
-        """Where rows of the other folds are: all of them, or of many every k-th."""
-        places = np.flatnonzero(self.folds != fold)
-        return places[:: max(1, len(places) // MOST_ROWS)]
+    @cached_property
+    def others(self) -> list[np.ndarray]:
+        """For each fold where rows of the others are: all of them, or of many a uniform sample."""
+        return [self._some(np.flatnonzero(self.folds != fold), fold) for fold in range(self.n_folds)]
+
+    def _some(self, places: np.ndarray, fold: int) -> np.ndarray:
+        if len(places) <= MOST_ROWS:
+            return places
+        return np.sort(np.random.default_rng([self.seed, 5, fold]).choice(places, MOST_ROWS, replace=False))
 
     def metrics(self) -> list[list[dict[str, float | None]]]:
         """Per pair and fold, the metrics on the fold by the merger of the others."""
+        _ = self.others  # once, not in every task
         shared, task = dask.delayed(self, traverse=False, pure=False), dask.delayed(_metrics, pure=False)
         pairs, n = range(len(self.held_out.f)), self.n_folds
         jobs = [task(shared, pair, fold) for pair in pairs for fold in range(n)]
@@ -152,7 +160,7 @@ class Candidates:
         tests, scores, probabilities = [], [], []
         for fold in range(self.n_folds):
             tests.append(np.flatnonzero(self.folds == fold))
-            merger, f = self.merger(pair, self.others(fold)), self.held_out.f[pair, tests[-1]]
+            merger, f = self.merger(pair, self.others[fold]), self.held_out.f[pair, tests[-1]]
             scores.append(merger.score(f))
             probabilities.append(merger.probability(f))
         order = np.argsort(np.concatenate(tests))
@@ -165,7 +173,7 @@ def _metrics(of: Candidates, pair: int, fold: int) -> dict[str, float | None]:
     test = np.flatnonzero(of.folds == fold)
     if not len(test):
         return dict.fromkeys(score.OF_TASK[of.outputs.task])
-    merger, f = of.merger(pair, of.others(fold)), of.held_out.f[pair, test]
+    merger, f = of.merger(pair, of.others[fold]), of.held_out.f[pair, test]
     rows, weights = of.held_out.rows[test], of.weights.of(test).score
     return of.outputs.metrics(rows, merger.score(f), merger.probability(f), weights)
 

@@ -41,7 +41,7 @@ class Predict(Storing):
         model = store.open_store(self.model, "model")
         if len(self.data) == 1 and store.located(self.data[0]).is_dir():
             data = store.open_store(self.data[0], "dataset")
-            work = store.fingerprint(*(store.about(part)["fingerprint"] for part in (model, data)))
+            work = store.fingerprint(json.dumps([store.about(model), store.about(data)], sort_keys=True))
             with store.create(self.to, "predictions", self.overwrite, work) as group:
                 self._predict(model, data, group)
             return info(self.to)

@@ -1,5 +1,6 @@
 """Predictions of a dataset store, streamed to zarr a shard at a time."""
 
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -55,10 +56,9 @@ def write_predictions(model: AsKLS, data: zarr.Group, group: zarr.Group, memory:
     shapes["row_id"] = ((n,), np.int64 if ids is None else ids.dtype)
     shapes |= {name: (found.shape, found.dtype) for name, found in copied.items()}
     out, done = _arrays(group, shapes, X)
-    task = dask.delayed(_predict_shard, pure=False)
+    left, task = _unfinished(out, done), dask.delayed(_predict_shard, pure=False)
     shared = dask.delayed((model, out, done, copied, ids), traverse=False, pure=False)
-    left = [shard for shard, found in enumerate(store.read(done)) if not found]
-    rows = min(n, len(left) * out["score"].shards[0])  # type: ignore[index]
+    rows = min(n, len(left) * _height(out))
     compute.run([task(shared, X, shard) for shard in left], "predict", rows=rows)
     found = store.read(done)
     del group[DONE]
@@ -68,19 +68,37 @@ def write_predictions(model: AsKLS, data: zarr.Group, group: zarr.Group, memory:
 def _arrays(
     group: zarr.Group, shapes: dict[str, tuple[tuple[int, ...], Any]], X: Any
 ) -> tuple[dict[str, zarr.Array], zarr.Array]:
-    """The arrays, those of an interrupted prediction where there are any, and the fingerprints of finished shards."""
-    if DONE not in group:  # it is made last
-        for name in shapes.keys() & set(group):
-            del group[name]
-        out = store.create_aligned(group, shapes, like=X, least=SHARDS)
-        height = out["score"].shards[0]  # type: ignore[index]
-        store.create_marks(group, DONE, -(-X.shape[0] // height))
-    return {name: store.array(group, name) for name in shapes}, store.array(group, DONE)
+    """The arrays, and the fingerprints of finished shards: those of an interrupted prediction where all are sound."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        out, done = {name: store.array(group, name) for name in shapes}, store.array(group, DONE)
+        if store.read(done).any():
+            return out, done
+    out = store.create_aligned(group, shapes, like=X, least=SHARDS)
+    return out, store.create_marks(group, DONE, -(-X.shape[0] // _height(out)))
+
+
+def _height(out: dict[str, zarr.Array]) -> int:
+    return out["score"].shards[0]  # type: ignore[index]
+
+
+def _unfinished(out: dict[str, zarr.Array], done: zarr.Array) -> list[int]:
+    """Shards without a mark, and those whose files are not what was marked: a machine may have gone down."""
+    marks = store.read(done)
+    task, marked = dask.delayed(_as_marked, pure=False), np.flatnonzero(marks != "")
+    sound = compute.run([task(out, int(shard), marks[shard]) for shard in marked], None)
+    return sorted(set(range(len(marks))) - {int(shard) for shard, same in zip(marked, sound, strict=True) if same})
+
+
+def _as_marked(out: dict[str, zarr.Array], shard: int, mark: str) -> bool:
+    rows = shard * _height(out), (shard + 1) * _height(out)
+    with suppress(OSError, ValueError):
+        return store.fingerprint(*(store.read(out[name], *rows) for name in sorted(out))) == mark
+    return False
 
 
 def _predict_shard(shared: tuple[Any, ...], X: zarr.Array | SparseRows, shard: int) -> None:
     model, out, done, copied, ids = shared
-    start, stop = shard * out["score"].shards[0], min((shard + 1) * out["score"].shards[0], X.shape[0])
+    start, stop = shard * _height(out), min((shard + 1) * _height(out), X.shape[0])
     block = read(X, start, stop)
     blocks.require_finite(block, start)
     f = model.block_discriminants(block)

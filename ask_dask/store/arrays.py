@@ -58,13 +58,14 @@ def _array(group: zarr.Group, name: str, shape: tuple[int, ...], dtype: Any, chu
             shards=(shard, *shape[1:]),
             compressors=QUICK,
             fill_value=np.zeros((), dtype)[()],
+            overwrite=True,
         )
 
 
 def create_marks(group: zarr.Group, name: str, count: int) -> zarr.Array:
     """(count,) short texts, each empty until it is written, in a file of its own: what is done of work that goes on."""
     with _text_allowed():
-        return group.create_array(name, shape=(count,), dtype="<U32", chunks=(1,), fill_value="")
+        return group.create_array(name, shape=(count,), dtype="<U32", chunks=(1,), fill_value="", overwrite=True)
 
 
 @contextmanager

@@ -77,6 +77,8 @@ def create(
             _sweep(partial)
             listing.close(group, partial)
             _publish(partial, path, old, overwrite)
+            if work_of(path).is_dir():  # of what was to be here before
+                _discard(work_of(path))
         except BaseException as error:
             kept = bool(work) and (isinstance(error, Stopped) or not isinstance(error, Exception))
             tries = 4 if isinstance(error, KeyboardInterrupt) else 1  # zarr's thread still ends what it was writing
@@ -96,8 +98,10 @@ def work_of(path: Path) -> Path:
 
 def _begun(partial: Path, work: str | None) -> zarr.Group:
     """What the same work has written so far, or an empty group."""
+    if partial.is_symlink() or (partial.exists() and not partial.is_dir()):
+        raise StoreError(f"{partial} is in the way, where unfinished work is kept: remove it, or choose another place.")
     if work and partial.is_dir():
-        with suppress(OSError, ValueError, KeyError):
+        with suppress(OSError, ValueError, KeyError, TypeError):  # of what is damaged nothing is kept
             group = zarr.open_group(partial, mode="r+", zarr_format=3)
             if about(group).get("work") == work:
                 return group

@@ -50,7 +50,7 @@ def state(path: str | os.PathLike) -> dict[str, Any]:
     found |= {"last_sign": held["last_sign"]} if held and held.get("last_sign") and not running else {}
     found |= {"state": word} | ({"checkpoint": kept} if kept else {}) | ({"written": parts} if parts else {})
     return found | {
-        "goes_on": bool(kept and "damaged" not in kept) or (isinstance(path, Path) and work_of(path).exists())
+        "goes_on": bool(kept and "damaged" not in kept) or (isinstance(path, Path) and work_of(path).is_dir())
     }
 
 
@@ -93,7 +93,7 @@ def _written(path: Path) -> dict[str, Any] | None:
     """How much of the store that a job writes is on this disk; chunks of zeros are never written."""
     if isinstance(path, Url):
         return None
-    places = [*path.parent.glob(f".{path.name}{PARTIAL}*"), *filter(Path.exists, [work_of(path)])]
+    places = [*path.parent.glob(f".{path.name}{PARTIAL}*"), *filter(Path.is_dir, [work_of(path)])]
     if not places:
         return None
     found = {"bytes": 0, "parts": 0, "parts_planned": 0}
