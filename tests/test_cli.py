@@ -131,7 +131,8 @@ def test_each_result_in_words_and_as_json(here, ask):
         assert found["schema"] == {"new": "dataset", "data": "dataset"}.get(name, name) and found["bytes"] > 0
         assert f"schema: {found['schema']}" in ask("info", f"{name}.zarr")[1]
     code, out, err = ask("fit", "--data", "data.zarr", "--to", "v.zarr", *SMALL, "-v")
-    assert code == 0 and out.count("\n") == 1 and "moments: done, 1 shards" in err and "moments: 1 shards in" in err
+    assert code == 0 and out.count("\n") == 1
+    assert re.search(r"moments: done, \d shards", err) and re.search(r"moments: \d shards in", err)
 
 
 def bad_files(folder):
