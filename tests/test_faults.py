@@ -91,6 +91,7 @@ def test_whatever_dies_the_job_goes_on(place, ask):
         machines.close()
 
 
+@pytest.mark.slow
 def test_ingest_and_predict_outlive_their_workers(place):
     """A worker is killed in every pass over the rows; then the client of a predict from raw files."""
     make_criteo("train.txt", 20_000)

@@ -144,7 +144,10 @@ def test_a_prediction_that_was_killed_goes_on(place, done, monkeypatch):
         shutil.rmtree("q.zarr")
 
 
-@pytest.mark.parametrize("damaged", ["zarr.json", "done/zarr.json", "done/c/0", "score/zarr.json"])
+LESS = [pytest.param(name, marks=pytest.mark.slow) for name in ("done/c/0", "score/zarr.json")]
+
+
+@pytest.mark.parametrize("damaged", ["zarr.json", "done/zarr.json", *LESS])
 def test_damaged_work_starts_again(place, done, damaged):
     done(*fit())
     predict = ("predict", "--model", "m.zarr", "--data", "d.zarr", "--to")
