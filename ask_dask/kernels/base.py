@@ -5,6 +5,7 @@ that every block of rows is computed alone. Nothing here takes an entry for its 
 that it is symmetric.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, partial
@@ -56,7 +57,7 @@ def products(kernel: LandmarkKernel, X: Block, source: np.ndarray, target: np.nd
     return compute.product(C, source), compute.product(R, target)
 
 
-class Kernel:
+class Kernel(ABC):
     """A kernel function on blocks of points, with `+`, `*` and scaling."""
 
     symmetric: ClassVar[bool] = False
@@ -66,9 +67,9 @@ class Kernel:
     shape: tuple[int, int] | None = None
     """Of a kernel over points without coordinates: how many sources and targets; X holds their numbers, (n, 1)."""
 
+    @abstractmethod
     def __call__(self, X: Block, Z: Block) -> np.ndarray:
         """Kernel block with X in the source and Z in the target role, shape (n, m), in the dtype of X."""
-        raise NotImplementedError(f"{type(self).__name__} does not define k(X, Z).")
 
     def to(self, Z: Block) -> Callable[[Block], np.ndarray]:
         """X -> k(X, Z) for many blocks of rows: what depends on Z alone can be done once."""
@@ -209,9 +210,9 @@ class _Of(Kernel):
     def shape(self) -> tuple[int, int] | None:  # type: ignore[override]
         return self.kernel.shape
 
+    @abstractmethod
     def _value(self, K: np.ndarray) -> np.ndarray:
-        """The function of a block of kernel values, which each subclass is."""
-        raise NotImplementedError
+        """The function of a block of kernel values."""
 
     def __call__(self, X: Block, Z: Block) -> np.ndarray:
         return self._value(self.kernel(X, Z))

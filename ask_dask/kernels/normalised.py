@@ -4,6 +4,7 @@ k(x, z) = e(x, z) / D(x) with D(x) = sum of e(x, z') over the training targets z
 (`normaliser="exact"`, every target, O(N M) work) or estimated from the column landmarks, (M/m) sum_j e(x, z_j).
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -27,9 +28,9 @@ Affinity = Callable[[Block], tuple[np.ndarray, np.ndarray]]
 class _Normalised(Kernel):
     normaliser: Normaliser
 
-    def affinity(self, Z: Block) -> "Affinity":
+    @abstractmethod
+    def affinity(self, Z: Block) -> Affinity:
         """X -> E (n, m) and log-scales t (n,): e(x_i, z_j) = exp(t_i) E_ij, with E of a size that float can hold."""
-        raise NotImplementedError
 
     def __post_init__(self) -> None:
         if self.normaliser not in ("landmarks", "exact"):

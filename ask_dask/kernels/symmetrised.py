@@ -1,5 +1,6 @@
 """What is left of an asymmetric kernel once it is made symmetric: the baselines that show what asymmetry buys."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -62,12 +63,12 @@ class Symmetrised(Kernel):
         return _Product(inner, self.how == "K'K", inner.tile(everything, everything), n_targets / rows.shape[0])
 
 
-class _OneSide:
+class _OneSide(ABC):
     """Both roles are one, so that a subclass says k(X, Z_J) only and one Gram matrix serves both."""
 
+    @abstractmethod
     def source(self, X: Block) -> np.ndarray:
-        """k(X, Z_J), which each subclass is."""
-        raise NotImplementedError
+        """k(X, Z_J)"""
 
     def target(self, X: Block) -> np.ndarray:
         return self.source(X)

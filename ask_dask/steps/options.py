@@ -1,5 +1,6 @@
 """What the options of every step are made of, and what a step is."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -60,22 +61,22 @@ class Step(BaseModel):
     )  # fmt: skip
     """Options that are paths."""
 
+    @abstractmethod
     def inputs(self) -> dict[str, Any]:
         """Name -> fingerprint of everything this step reads."""
-        raise NotImplementedError
 
+    @abstractmethod
     def run(self) -> dict[str, Any]:
         """Do it; what came out, as JSON values."""
-        raise NotImplementedError
 
     def recipe(self) -> dict[str, Any]:
         """What decides the output: parameters and input fingerprints. Paths do not, so a folder may be moved."""
         parameters = self.model_dump(mode="json", exclude={"overwrite", "memory", *self.paths})
         return {"step": self.title, "parameters": parameters, "inputs": self.inputs()}
 
+    @abstractmethod
     def made(self) -> dict[str, Any] | None:
         """The recipe of the output that is there, None when there is none."""
-        raise NotImplementedError
 
 
 class Placing(BaseModel):
