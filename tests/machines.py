@@ -39,12 +39,18 @@ class Process:
 
     def __init__(self, folder, target, *arguments):
         self.files = [Path(folder) / f".{name}-{time.monotonic_ns()}" for name in ("out", "err")]
+        for file in self.files:
+            file.touch()
         self.process = FORKED.Process(target=_begin, args=(str(folder), self.files, target, arguments))
         self.process.start()
         self.pid = self.process.pid
 
     def poll(self):
         return self.process.exitcode
+
+    def wait_for(self, text):
+        """Until it is on stderr."""
+        wait_until(lambda: text in self.files[1].read_text(), process=self)
 
     def send(self, number):
         if self.poll() is None:
@@ -143,6 +149,8 @@ class Machines:
         )  # fmt: skip
         wait_until(self.file.exists, process=self.scheduler)
         self.workers = [self.worker() for _ in range(workers)]
+        for worker in self.workers:
+            worker.wait_for("Registered to")  # a job that finds none says so, and says more than tests expect
 
     def worker(self):
         return Process(
