@@ -4,7 +4,7 @@ An input (NumPy, SciPy sparse, dask, zarr, sparse rows in a store) becomes a lis
 a few ten thousand rows; a task works on one whole shard, in blocks of `budget.BLOCK_ROWS` rows.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -154,19 +154,34 @@ def take_rows(X: Any, rows: np.ndarray) -> Block:
     if isinstance(X, np.ndarray) or sp.issparse(X):
         return X[rows]
     order = np.argsort(rows, kind="stable")
-    ordered = rows[order]
-    task, parts = dask.delayed(_take, pure=False), []
+    ordered, parts = rows[order], []
+    stored = isinstance(X, zarr.Array | SparseRows)
+    task = dask.delayed(_take_stored if stored else _take, pure=False)
     for shard in shards(X):
         first, last = np.searchsorted(ordered, (shard.start, shard.stop))
         if first < last:
-            parts.append(task(shard.block, ordered[first:last] - shard.start))
-    taken = compute.run(parts, "landmarks")
-    stacked = sp.vstack(taken, format="csr") if sp.issparse(taken[0]) else np.concatenate(taken)
-    return stacked[np.argsort(order)]
+            here = ordered[first:last]
+            parts.append(task(X, here) if stored else task(shard.block, here - shard.start))
+    return _stacked(compute.run(parts, "landmarks"))[np.argsort(order)]
 
 
 def _take(block: Block, rows: np.ndarray) -> Block:
     return block[rows]
+
+
+def _take_stored(X: zarr.Array | SparseRows, rows: np.ndarray) -> Block:
+    """Increasing rows of what lies in a store: of a shard, only the chunks that hold any are read."""
+    height = X.chunks[0]
+    chunks, firsts = np.unique(rows // height, return_index=True)
+    starts = chunks * height
+    return _stacked([
+        sparse.read(X, int(start), min(int(start) + height, X.shape[0]))[here - start]
+        for start, here in zip(starts, np.split(rows, firsts[1:]), strict=True)
+    ])  # fmt: skip
+
+
+def _stacked(parts: Sequence[Block]) -> Block:
+    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
 def row_blocks(block: Block, rows: int = budget.CACHE_ROWS) -> Iterator[slice]:

@@ -148,6 +148,26 @@ def blockwise_plan(
     )
 
 
+def held_out_plan(
+    n_scored: int, n_pairs: int, n_landmarks: int, n_folds: int, n_outputs: int, itemsize: int, grams: int
+) -> Plan:
+    """Memory of predicting held-out rows with every (landmark count, gamma) pair: each shard's discriminants and all of
+    them put together, the coefficients of all folds' models and their padded copy, and so many Grams a fold that the
+    solver keeps.
+
+    >>> print(held_out_plan(1_000_000, n_pairs=40, n_landmarks=1000, n_folds=10, n_outputs=1, itemsize=4, grams=2))
+    held-out discriminants 610.4 MiB, coefficients 12.2 MiB, moments 152.6 MiB
+    """
+    m = n_landmarks
+    return Plan(
+        {
+            "held-out discriminants": 2 * n_scored * n_pairs * 2 * n_outputs * max(itemsize, 4),
+            "coefficients": 2 * n_folds * n_pairs * 2 * m * n_outputs * 8,
+            "moments": n_folds * grams * m * m * 8,
+        }
+    )
+
+
 def dense_plan(n_rows: int, n_folds: int, n_gammas: int, n_outputs: int, workers: int) -> Plan:
     """Memory of the exact solution by decomposition: the kernel matrix, and what each worker's takes beside it.
 

@@ -130,14 +130,13 @@ def test_one_pass_gives_what_separate_fits_give():
 
 
 def test_the_data_are_read_twice_whatever_is_asked(monkeypatch):
-    seen = []
-    read = store.read
+    seen, read = [], store.read
     monkeypatch.setattr(store, "read", lambda *a: seen.append(a[1:]) or read(*a))
     stored = zarr.create_array({}, data=X, chunks=(100, 2), shards=(200, 2))
     with dask.config.set(scheduler="synchronous"):
-        AsKLSClassifier(SNE(0.7), [1, 3, 10, 30], [10, 20, 40], cv=5, random_state=0).fit(stored, y)
-    n_shards = len(blocks.shards(stored))
-    assert len(seen) == 3 * n_shards  # landmarks, moments, held-out scores
+        near = np.r_[100:120, 310:330]
+        AsKLSClassifier(SNE(0.7), [1, 3, 10, 30], [10, 20, 40], cv=5, landmarks=near, random_state=0).fit(stored, y)
+    assert seen == [(100, 200), (300, 400), (0, 400), (0, 400)]  # chunks with landmarks; moments; held-out scores
 
 
 def test_labels_of_a_held_out_fold_do_not_reach_its_model():
@@ -266,6 +265,7 @@ LAZY_NAN = da.from_array(nan_at(300, 1), chunks=(64, 2))
     ({"n_landmarks": 500}, X, y, "n_landmarks=500 is more than the 400 rows"),
     ({"n_landmarks": 0}, X, y, "n_landmarks=0"),
     ({"cv": 1}, X, y, "cv=1"),
+    ({"max_scored_rows": 1}, X, y, "max_scored_rows=1 takes rows of one fold alone"),
     ({"cv": 300}, X, y, "cv=300 folds are more than"),
     ({"cv": None}, X, y, "needs out-of-fold scores"),
     ({"merge": "sum"}, X, y, "merge='sum'"),

@@ -1,6 +1,7 @@
 """Promises about memory and passes: the peak stays within the plan, tasks grow with shards, nothing is read early."""
 
 import json
+import re
 import subprocess
 import sys
 import textwrap
@@ -75,6 +76,18 @@ def test_less_than_the_plan_is_refused(solver):
     plan = sizes.moments(600) if solver == "direct" else sizes.blockwise(600)
     with dask.config.set(scheduler="synchronous", num_workers=1), pytest.raises(BudgetError, match="n_landmarks=600"):
         AsKLSClassifier(**FIT | {"n_landmarks": 600, "solver": solver, "memory": plan.total - 1}).fit(X, y)
+
+
+def test_held_out_rows_that_do_not_fit_are_refused_and_fewer_fit():
+    many = FIT | {"gamma": np.logspace(0, 4, 50), "n_landmarks": (10, 20), "cv": 2}
+    with dask.config.set(scheduler="synchronous", num_workers=1):
+        least = Sizes(800, (10, 20), 2, 50, 1, 24, 8, 1, False, False, None).moments(20).total
+        with pytest.raises(BudgetError, match=r"max_scored_rows=800 needs .* use max_scored_rows=\d+ or less") as told:
+            AsKLSClassifier(**many | {"memory": least}).fit(X, y)
+        fitting = int(re.search(r"use max_scored_rows=(\d+)", str(told.value))[1])
+        assert 100 < fitting < 800
+        model = AsKLSClassifier(**many | {"memory": least, "max_scored_rows": fitting}).fit(X, y)
+    assert model.held_out_["n"] == fitting
 
 
 # -------------------------------------------------------------------------------------------------------------- tasks

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ask_dask import blocks, compute, score
 from ask_dask.errors import ResonanceWarning
 from ask_dask.estimators import selection
-from ask_dask.estimators.folds import check_folds, check_weight_of_folds
+from ask_dask.estimators.folds import check_folds, check_scored, check_weight_of_folds
 from ask_dask.estimators.inputs import (
     check_gammas,
     check_parameters,
@@ -111,13 +111,15 @@ class AsKLS(BaseEstimator):
         )
         n_folds = 0 if self.cv is None else n_folds
         check_weight_of_folds(weights, folds, n_folds)
+        scored = selection.sampled_rows(X.shape[0], self.max_scored_rows, self.seed_)
+        if n_folds:
+            check_scored(scored, folds)
         sizes = Sizes.of(self, X, outputs, counts, n_folds, len(gammas))
         solver = solver_of(self, sizes)
         check_memory(self, solver, X, outputs, sizes)
         self.steps_: list[dict[str, Any]] = []
         with compute.measured(self.steps_, "landmarks"):
             X, placed = self._place(X, rows, columns)
-        scored = selection.sampled_rows(X.shape[0], self.max_scored_rows, self.seed_)
         problem = Problem(
             X,
             placed,

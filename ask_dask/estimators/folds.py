@@ -94,3 +94,12 @@ def check_weight_of_folds(weights: Weights, folds: np.ndarray, n_folds: int) -> 
                 f"Without fold {fold} every row has the weight zero: give weight to more rows, use fewer folds, or set "
                 "cv to None."
             )
+
+
+def check_scored(scored: np.ndarray, folds: np.ndarray) -> None:
+    """Raise InputError when all scored rows are in one fold: a merger is fitted on those of the others."""
+    if (folds[scored] == folds[scored[0]]).all():
+        raise InputError(
+            f"max_scored_rows={len(scored)} takes rows of one fold alone, and a fold's scores are merged as the others "
+            "say: use more."
+        )

@@ -91,6 +91,13 @@ class Sizes:
             self.damped, sampled,
         )  # fmt: skip
 
+    def held_out(self, n_scored: int, solver: str) -> budget.Plan:
+        """The plan of predictions of so many held-out rows, on landmarks."""
+        pairs, grams = len(self.counts) * self.n_gammas, 0 if solver == "minres" else 1 if self.symmetric else 2
+        return budget.held_out_plan(
+            n_scored, pairs, self.counts[-1], self.n_folds, self.n_outputs, self.itemsize, grams
+        )
+
     def seconds(self) -> dict[str, float]:
         """About how long each way takes, in seconds of a core.
 
@@ -138,6 +145,15 @@ def check_memory(estimator: Any, solver: str, X: Any, outputs: Outputs, sizes: S
     else:
         fits = not estimator.ridge and sizes.blockwise(sizes.counts[-1]).total <= bytes_
         budget.check(sizes.moments, sizes.counts[-1], bytes_, "n_landmarks", "or solver='minres'" if fits else "")
+    if n_folds:
+        scored = min(estimator.max_scored_rows, X.shape[0])
+        budget.check(
+            partial(sizes.held_out, solver=solver),
+            scored,
+            bytes_,
+            "max_scored_rows",
+            "or fewer gammas or landmark counts",
+        )
     if estimator.kernel is not None and estimator.kernel.needs_targets and is_lazy(X):
         budget.check(lambda n: budget.Plan({"all targets": n * row_bytes(X)}), X.shape[0], bytes_, "rows")
 

@@ -157,17 +157,17 @@ class _AtLandmarks:
     def products(self, X: Block, source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """C source and R' target; not C and R' are scaled row by row but their products."""
         E, scale = self._to_columns(X)
-        q, target = source.shape[1], target * self._over_rows[: len(target), None]
-        coefficients = np.zeros((E.shape[1], 2 * q + 1))
+        q, target, one = source.shape[1], target * self._over_rows[: len(target), None], self.rows is self.columns
+        coefficients = np.zeros((E.shape[1], (2 if one else 1) * q + 1))
         coefficients[: len(source), :q], coefficients[:, -1] = source, 1
-        if self.rows is self.columns:
-            coefficients[: len(target), q : 2 * q] = target
+        if one:
+            coefficients[: len(target), q:-1] = target
         found = compute.product(E, coefficients)
         f_source = found[:, :q] * self._over_normaliser(X, found[:, -1], scale)[:, None]
-        if self.rows is not self.columns:
-            E, scale = self._to_rows(X)
-            return f_source, compute.product(E, target) * np.exp(scale)[:, None]
-        return f_source, found[:, q : 2 * q] * np.exp(scale)[:, None]
+        if one:
+            return f_source, found[:, q:-1] * np.exp(scale)[:, None]
+        E, scale = self._to_rows(X)
+        return f_source, compute.product(E, target) * np.exp(scale)[:, None]
 
     def source(self, X: Block) -> np.ndarray:
         E, scale = self._to_columns(X)
