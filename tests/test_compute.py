@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from ask_dask import compute
 from ask_dask.cluster import running_on
-from ask_dask.compute import bars
+from ask_dask.compute import bars, waiting
 from ask_dask.errors import InputError
 
 SCHEDULERS = ("threads", "synchronous", "cluster", pytest.param("processes", marks=pytest.mark.slow))
@@ -119,6 +119,21 @@ def test_a_failure_is_raised_when_no_task_runs_any_more(scheduler, run, tmp_path
     time.sleep(0.7)
     assert log.read_text() == written and len(written) < 8
     assert compute.run(tasks(square, 2), "again")[1][0] == 1
+
+
+def nap(i):
+    if i:
+        raise ValueError("the other fails")
+    time.sleep(6)
+
+
+def test_a_task_that_goes_on_and_on_keeps_nobody(client, monkeypatch):
+    monkeypatch.setattr(waiting, "IDLE", 0.5)
+    with client.as_current(), dask.config.set(scheduler=client):
+        started = time.monotonic()
+        with pytest.raises(ValueError, match="the other fails"):
+            compute.run(tasks(nap, 2), "fails")
+        assert time.monotonic() - started < 5
 
 
 def test_an_interrupt_ends_what_runs_on_a_cluster(client, tmp_path, monkeypatch):

@@ -217,7 +217,7 @@ def test_the_job_itself_killed_at_random_moments(place, capsys, change):
     """Twenty times, a quarter of them before the pass has begun."""
     dataset("d.zarr", shards := 200)
     expected, rng, lost, lives, kept = straight(place), RNG(2), [], 0, set()
-    machines = Machines(place, workers=2, pause=0.1)
+    machines = Machines(place, workers=2, pause=0.5 if change else 0.1)  # a checkpoint takes less than a shard
     try:
         while lives < 20 and len(kept) < shards - 20:
             before, running = len(machines.begun), fit(place, "--cluster", "scheduler.json", change=change)
