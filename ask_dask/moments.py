@@ -4,9 +4,10 @@ Everything is kept in landmark coordinates (Grams of C and R', not of the featur
 the first p landmarks are sub-matrices, and the training moments of a fold are the total minus that fold.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import dask
@@ -57,17 +58,28 @@ class Moments:
         sides = tuple(_each(function, *parts) for parts in zip(*(m.sides for m in each), strict=True))
         return Moments(function(*(m.count for m in each)), function(*(m.sum_y for m in each)), sides)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """All of it, by name."""
-        sides = {f"{name}_{i}": value for i, side in enumerate(self.sides) for name, value in vars(side).items()}
-        return {"count": self.count, "sum_y": self.sum_y} | sides
+    def vector(self) -> np.ndarray:
+        """All of it one after another, of each Gram the upper triangle."""
+        sides = [part for s in self.sides for part in (s.origin, s.sums, _triangle(s.gram), s.cross)]
+        return np.concatenate([part.ravel() for part in (self.count, self.sum_y, *sides)])
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """F, q, and each side's m."""
+        return (*self.sum_y.shape, *(len(side.origin) for side in self.sides))
 
     @classmethod
-    def of_arrays(cls, arrays: dict[str, np.ndarray]) -> "Moments":
-        """From what `arrays` gave."""
-        names = [field.name for field in fields(Side)]
-        sides = [Side(**{name: arrays[f"{name}_{i}"] for name in names}) for i in (0, 1) if f"gram_{i}" in arrays]
-        return cls(arrays["count"], arrays["sum_y"], tuple(sides))
+    def of_vector(cls, vector: np.ndarray, sizes: Sequence[int]) -> "Moments":
+        """From what `vector` and `sizes` gave."""
+        n_folds, q, *of_sides = sizes
+        shapes: list[tuple[int, ...]] = [(n_folds,), (n_folds, q)]
+        for m in of_sides:
+            shapes += [(m,), (n_folds, m), (n_folds, m * (m + 1) // 2), (n_folds, m, q)]
+        cut = np.split(vector, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
+        count, sum_y, *rest = (part.reshape(shape) for part, shape in zip(cut, shapes, strict=True))
+        each = (rest[start : start + 4] for start in range(0, len(rest), 4))
+        sides = (Side(origin, sums, _symmetric(half, len(origin)), cross) for origin, sums, half, cross in each)
+        return cls(count, sum_y, tuple(sides))
 
     def fold(self, f: int) -> "Moments":
         """The moments of one fold, shapes (1, ...)."""
@@ -86,6 +98,19 @@ class Moments:
 def _each(function: Any, *sides: Side) -> Side:
     arrays = (function(*(getattr(side, name) for side in sides)) for name in ("sums", "gram", "cross"))
     return Side(sides[0].origin, *arrays)
+
+
+def _triangle(gram: np.ndarray) -> np.ndarray:
+    """(F, m, m), symmetric -> (F, m (m + 1) / 2), row by row from the diagonal on."""
+    return np.concatenate([gram[:, i, i:] for i in range(gram.shape[1])], axis=1)
+
+
+def _symmetric(triangle: np.ndarray, m: int) -> np.ndarray:
+    """What `_triangle` was of."""
+    gram = np.empty((len(triangle), m, m))
+    for i, row in enumerate(np.split(triangle, np.cumsum(range(m, 1, -1)), axis=1)):
+        gram[:, i, i:] = gram[:, i:, i] = row
+    return gram
 
 
 @dataclass(frozen=True)
@@ -134,7 +159,7 @@ def gather(
     X : numpy, scipy.sparse, dask or zarr, (N, d)
     typical : as in `of_rows`
     checkpoint : Checkpoint, optional
-        The sum so far is written there now and then, and what is there from an interrupted pass goes on.
+        What is known of the sum is written there now and then, and what is there from an interrupted pass goes on.
     per_row : as in `blocks.shards`
 
     Raises
@@ -142,27 +167,41 @@ def gather(
     InputError
         X holds a NaN or infinity: names the row and column.
     """
-    saved = checkpoint.load() if checkpoint else None
-    so_far = None if saved is None else Moments.of_arrays(saved)
-    done, height = (0, 0) if saved is None else map(int, saved["done"])
-    shards = blocks.shards(X, height or None, per_row)  # as they were cut, which may depend on the number of workers
+    known, height = _load(checkpoint) if checkpoint else ({}, None)
+    shards = blocks.shards(X, height, per_row)  # as they were cut, which may depend on the number of workers
 
-    latest: dict[str, np.ndarray] = {}
-    far: dict[str, Any] = {"step": "moments", "total": len(shards), "unit": "shards"}
-
-    def added(number: int, total: Moments) -> None:
+    def told(known: compute.Sums) -> None:
         if checkpoint:
-            latest.update({"done": np.array([number, shards[0].stop])} | total.arrays())
-            checkpoint.offer(lambda: latest, done=number, **far)
+            done = sum(stop - start for start, (stop, _) in known.items())
+            checkpoint.offer(lambda: _arrays(known, shards[0].stop), step="moments", done=done, total=len(shards),
+                             unit="shards")  # fmt: skip
 
     shared = dask.delayed((kernel, typical), traverse=False, pure=False)
     task = dask.delayed(_of_shard, pure=False, traverse=False)
     parts = [task(s.block, rows[s.start : s.stop], shared, n_folds, s.start) for s in shards]
     with checkpoint.kept() if checkpoint else nullcontext():
-        found = compute.run_sum(parts, "moments", so_far=so_far, done=done, added=added, rows=X.shape[0])
+        found = compute.run_sum(parts, "moments", known=known, told=told, rows=X.shape[0])
     if checkpoint and checkpoint.path.exists():  # a long pass: what comes after it may be interrupted too
         checkpoint.write()
     return found
+
+
+def _arrays(known: compute.Sums, height: int) -> dict[str, np.ndarray]:
+    """What a checkpoint keeps: rows of a shard, sizes, shards of each sum, and the sums themselves."""
+    sums = {f"sum_{start}": moments.vector() for start, (_, moments) in known.items()}
+    sizes = next(moments.sizes for _, moments in known.values())
+    shards = [(start, stop) for start, (stop, _) in known.items()]
+    return {"height": np.array([height]), "sizes": np.array(sizes), "shards": np.array(shards)} | sums
+
+
+def _load(checkpoint: Checkpoint) -> tuple[compute.Sums, int | None]:
+    """The sums of a checkpoint, and rows of a shard; none without one."""
+    found = checkpoint.load()
+    if found is None:
+        return {}, None
+    sizes = found["sizes"].tolist()
+    sums = {start: (stop, Moments.of_vector(found[f"sum_{start}"], sizes)) for start, stop in found["shards"].tolist()}
+    return sums, int(found["height"][0])
 
 
 def _of_shard(X: Block, rows: Rows, shared: tuple[Any, Any], n_folds: int, first_row: int) -> Moments:

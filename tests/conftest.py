@@ -5,6 +5,7 @@ import importlib.util
 import json
 import logging
 import os
+import subprocess
 import sys
 import uuid
 from pathlib import Path
@@ -78,6 +79,25 @@ def memory():
 def folder(request):
     """The URL of an empty place of object storage."""
     return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A small disk of its own: call it with a number of bytes, or "ro"."""
+    place = tmp_path / "disk"
+    place.mkdir()
+
+    def sized(how):
+        option = how if how == "ro" else f"rw,size={how}"
+        again = ("-o", f"remount,{option}") if os.path.ismount(place) else ("-o", option)
+        done = subprocess.run(["mount", "-t", "tmpfs", *again, "tmpfs", place], capture_output=True, check=False)
+        if done.returncode:
+            pytest.skip(f"no disk can be mounted here: {done.stderr.decode().strip()}")
+        return place
+
+    yield sized
+    if os.path.ismount(place):
+        subprocess.run(["umount", "-l", place], check=True)
 
 
 @pytest.fixture(scope="session")

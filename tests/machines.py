@@ -127,8 +127,8 @@ def _command(change, pause, *arguments):
 
     blocks._default_rows = lambda X: 100
     exec(change, {"waiting": waiting, "checkpoint": checkpoint, "files": files, "budget": budget})
-    if pause:
-        _slow("fit", pause)
+    for kind in ("fit", "predict") if pause else ():
+        _slow(kind, pause)
     cli.main([str(argument) for argument in arguments])
 
 
@@ -165,8 +165,8 @@ class Machines:
 
     @property
     def begun(self):
-        """Shards of fits that were begun, one after another, by their first row."""
-        return self.begun_of("fit")
+        """Numbers of the shards of fits that were begun, one after another."""
+        return [first // 100 for first in self.begun_of("fit")]
 
     def begun_of(self, kind):
         """The same of any kind of task."""
@@ -207,11 +207,12 @@ def job(folder, *arguments, change="", pause=0.0):
 
 
 def checkpointed(path):
-    """Shards that a checkpoint holds; 0 without one, or while it is being replaced."""
+    """Numbers of the shards that a checkpoint holds; none without one, or while it is being replaced."""
     try:
-        return int(store.open_store(path, "checkpoint")["done"][0])
-    except OSError:
-        return 0
+        bounds = store.open_store(path, "checkpoint")["shards"][:]
+    except (OSError, KeyError):
+        return set()
+    return {number for start, stop in bounds.tolist() for number in range(start, stop)}
 
 
 def kept_of(path):

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 import zarr
 from commands import hidden, interrupted, refused
+from machines import checkpointed
 from small import QUICK
 
 from ask_dask import AsKLSClassifier, blocks, load, moments, store
-from ask_dask.errors import StoreError
+from ask_dask.errors import CheckpointError, StoreError
 from ask_dask.kernels import RBF, SNE
 from ask_dask.store import checkpoint
 
@@ -66,7 +67,7 @@ def test_it_goes_on_where_it_was(tmp_path, eager, counted, kernel):
     rows, path = stored(tmp_path / "x"), tmp_path / "kept.zarr"
     with pytest.raises(KeyboardInterrupt), dask.config.set(scheduler="synchronous"):
         model(path, kernel=kernel).fit(rows, y)
-    assert int(store.open_store(path, "checkpoint")["done"][0]) == counted["shards"] == 3
+    assert checkpointed(path) == {0, 1, 2} and counted["shards"] == 3
     counted |= {"shards": 0, "stop": False}
     resumed = model(path, kernel=kernel, gamma=[1.0, 5.0, 10.0]).fit(rows, y)  # gammas come after the pass
     assert counted["shards"] == 3 and not path.exists()
@@ -91,12 +92,65 @@ def test_sums_of_another_fit_are_refused(tmp_path, eager, counted, change):
         )
 
 
+@pytest.mark.parametrize("weights", [None, np.linspace(0.5, 1, 600)], ids=["", "weights"])
+@pytest.mark.parametrize("kernel", [SNE(2.0), RBF(2.0)], ids=["two sides", "one side"])
+def test_moments_are_kept_to_the_last_bit(kernel, weights):
+    rows = moments.Rows(y, lambda y: np.stack([y, 1 - 2 * y], 1), np.arange(600) % 3, weights)
+    found = moments.of_rows(X, rows, kernel.at(X[:37], X[:37], 600), 3)
+    vector = found.vector()
+    again = moments.Moments.of_vector(vector, found.sizes)
+    assert vector.nbytes < 0.65 * sum(side.gram.nbytes for side in found.sides)
+    np.testing.assert_array_equal(again.count, found.count)
+    np.testing.assert_array_equal(again.sum_y, found.sum_y)
+    for one, other in zip(again.sides, found.sides, strict=True):
+        for name, values in vars(one).items():
+            np.testing.assert_array_equal(values, getattr(other, name), err_msg=name)
+
+
+def test_sums_that_came_early_are_kept_too(tmp_path, eager, monkeypatch):
+    """The first shard is killed when three others have ended: only it and those that had not are computed again."""
+    seen, of_shard, path = [], moments._of_shard, tmp_path / "kept.zarr"
+
+    def first_is_last(*given):
+        deadline = time.monotonic() + 10
+        while given[-1] == 0 and len(seen) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if given[-1] == 0:
+            time.sleep(0.2)  # until the others have been told
+            raise KeyboardInterrupt
+        found = of_shard(*given)
+        seen.append(given[-1] // 100)
+        return found
+
+    monkeypatch.setattr(moments, "_of_shard", first_is_last)
+    rows = stored(tmp_path / "x")
+    with pytest.raises(KeyboardInterrupt), dask.config.set(num_workers=2):
+        model(path).fit(rows, y)
+    kept, seen = checkpointed(path), []
+    assert len(kept) >= 3 and 0 not in kept
+    monkeypatch.setattr(moments, "_of_shard", lambda *given: (seen.append(given[-1] // 100), of_shard(*given))[1])
+    resumed = model(path).fit(rows, y)
+    assert set(seen) == set(range(6)) - kept
+    straight = model(None).fit(rows, y)
+    np.testing.assert_array_equal(resumed.discriminants(X), straight.discriminants(X))
+
+
+def test_a_checkpoint_of_an_older_release_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "kept.zarr"
+    with monkeypatch.context() as older:
+        older.setitem(store.VERSIONS, "checkpoint", 2)
+        store.Checkpoint(path, "p").offer(lambda: {"done": np.array([3, 100]), "count": np.ones(3)}, last=True)
+    said = r"kept\.zarr is a checkpoint store of version 2 and this release reads version 3.* replaced with --overwrite"
+    with pytest.raises(CheckpointError, match=said):
+        model(path).fit(stored(tmp_path / "x"), y)
+
+
 def test_what_was_added_is_kept_when_it_is_told_to_stop(tmp_path, eager, counted, monkeypatch):
-    monkeypatch.setattr(checkpoint, "SECONDS", 3600)  # it would not be time yet
+    monkeypatch.setattr(checkpoint, "SHARE", 0)  # it would never be time
     path = tmp_path / "kept.zarr"
     with pytest.raises(KeyboardInterrupt), dask.config.set(scheduler="synchronous"):
         model(path).fit(stored(tmp_path / "x"), y)
-    assert store.open_store(path, "checkpoint")["done"][:].tolist() == [3, 100]
+    assert checkpointed(path) == {0, 1, 2} and store.open_store(path)["height"][:].tolist() == [100]
 
 
 def test_a_job_killed_while_it_replaces_a_checkpoint_has_the_one_before(tmp_path):
@@ -110,27 +164,41 @@ def test_a_job_killed_while_it_replaces_a_checkpoint_has_the_one_before(tmp_path
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("bytes_", [0, 80 << 20])
-def test_checkpoints_take_2_percent_of_the_time(tmp_path, monkeypatch, bytes_):
-    """The first one as if it were written at half a gigabyte a second, each later one as long as the last took."""
-    clock = [0.0]
-    monkeypatch.setattr(checkpoint, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds, which only a write (half a second) and the test move on."""
+    now = [0.0]
+    monkeypatch.setattr(checkpoint, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
     @contextmanager
     def slow(*_, **__):
-        clock[0] += 0.5
+        now[0] += 0.5
         yield zarr.group()
 
     monkeypatch.setattr(checkpoint, "create", slow)
+    return now
+
+
+@pytest.mark.parametrize("bytes_", [0, 80 << 20])
+def test_checkpoints_take_2_percent_of_the_time(tmp_path, clock, bytes_):
+    """The first one as if it were written at half a gigabyte a second, each later one as long as the last took."""
     kept, written = store.Checkpoint(tmp_path / "c", "p"), []
     array = np.broadcast_to(0.0, bytes_ // 8)
-    while clock[0] < 100:
+    while clock[0] < 110:
         clock[0], before = clock[0] + 0.1, kept.writes
-        kept.offer(lambda: {"sums": array[:1] if kept._due else array})
-        written += [round(clock[0])] * (kept.writes > before)
-    first = 1 if bytes_ == 0 else 8
-    assert written[0] == pytest.approx(first, abs=1.1) and len(written) == 4
-    assert np.diff(written) == pytest.approx(25, abs=1)
+        kept.offer(lambda: {"sums": array[:1] if kept.writes or kept._cost else array})
+        written += [clock[0]] * (kept.writes > before)
+    first = 1 if bytes_ == 0 else 8.4
+    assert written == pytest.approx([first + 0.5, 50.5, 75.5, 100.5], abs=0.3)
+
+
+def test_sums_that_end_together_are_both_written(tmp_path, clock):
+    """Workers that began together end together: a pause after the first would lose the second until the next."""
+    kept = store.Checkpoint(tmp_path / "c", "p")
+    for pair in range(1, 5):
+        for clock[0] in (60 * pair, 60 * pair + 0.6):
+            kept.offer(lambda: {"sums": np.ones(1)})
+    assert kept.writes == 8
 
 
 def test_a_store_is_known_by_its_content_wherever_it_is(tmp_path):

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from ask_dask import compute
 from ask_dask.cluster import running_on
-from ask_dask.compute import bars
+from ask_dask.compute import bars, waiting
 from ask_dask.errors import InputError
 
 SCHEDULERS = ("threads", "synchronous", "cluster", pytest.param("processes", marks=pytest.mark.slow))
@@ -71,18 +71,20 @@ def test_results_come_in_order_and_sums_are_equal(scheduler):
     assert compute.workers() == 2
 
 
-def test_a_sum_goes_on_from_a_part_of_it_and_is_told_in_order(scheduler):
-    told = []
-    found = compute.run_sum(
-        tasks(square, 9),
-        "squares",
-        so_far=np.full(3, 14),
-        done=4,
-        added=lambda n, total: told.append((n, int(total[0]))),
-    )
-    np.testing.assert_array_equal(found, np.full(3, 204))
-    assert told == [(n, sum(i * i for i in range(n))) for n in range(5, 10)]
-    np.testing.assert_array_equal(compute.run_sum(tasks(square, 3), "done", so_far=np.ones(3), done=3), np.ones(3))
+def first_of(known):
+    return {start: (stop, float(value[0])) for start, (stop, value) in known.items()}
+
+
+def test_a_sum_goes_on_from_what_is_known_of_it(scheduler):
+    known, told = {0: (4, np.full(3, 14)), 6: (7, np.full(3, 1000))}, []
+    found = compute.run_sum(tasks(square, 9), "squares", known=known, told=lambda known: told.append(first_of(known)))
+    np.testing.assert_array_equal(found, np.full(3, 204 - 36 + 1000))  # what is known is not computed again
+    values = [1000 if i == 6 else i * i for i in range(9)]
+    for one in told:
+        assert one == {start: (stop, sum(values[start:stop])) for start, (stop, _) in one.items()}
+    assert len(told) >= 3 and told[-1] == {0: (9, sum(values))}
+    for known in ({0: (3, np.ones(3))}, {1: (3, np.full(3, 0.5)), 0: (1, np.full(3, 0.5))}):
+        np.testing.assert_array_equal(compute.run_sum(tasks(square, 3), "done", known=known), np.ones(3))
 
 
 def wait(i, done):
@@ -95,13 +97,11 @@ def wait(i, done):
     return np.array([10.0**i])
 
 
-def test_parts_that_come_early_wait_for_their_turn(tmp_path):
-    told = []
+def test_parts_that_come_early_wait_for_their_turn_and_are_known(tmp_path):
+    told, three = [], tasks(wait, 3, str(tmp_path / "done"))
     with dask.config.set(num_workers=3):
-        compute.run_sum(
-            tasks(wait, 3, str(tmp_path / "done")), "x", added=lambda n, total: told.append(float(total[0]))
-        )
-    assert told == [1, 11, 111]
+        compute.run_sum(three, "x", told=lambda known: told.append(first_of(known)))
+    assert told[1] == {1: (2, 10.0), 2: (3, 100.0)} and told[-1] == {0: (3, 111.0)}
 
 
 def test_processes_give_the_same_sum():
@@ -119,6 +119,21 @@ def test_a_failure_is_raised_when_no_task_runs_any_more(scheduler, run, tmp_path
     time.sleep(0.7)
     assert log.read_text() == written and len(written) < 8
     assert compute.run(tasks(square, 2), "again")[1][0] == 1
+
+
+def nap(i):
+    if i:
+        raise ValueError("the other fails")
+    time.sleep(6)
+
+
+def test_a_task_that_goes_on_and_on_keeps_nobody(client, monkeypatch):
+    monkeypatch.setattr(waiting, "IDLE", 0.5)
+    with client.as_current(), dask.config.set(scheduler=client):
+        started = time.monotonic()
+        with pytest.raises(ValueError, match="the other fails"):
+            compute.run(tasks(nap, 2), "fails")
+        assert time.monotonic() - started < 5
 
 
 def test_an_interrupt_ends_what_runs_on_a_cluster(client, tmp_path, monkeypatch):

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import tempfile
 from contextlib import contextmanager
 from importlib import metadata
@@ -136,25 +135,6 @@ def test_a_damaged_checkpoint_is_named_and_not_used(here, tmp_path):
     file.write_bytes(content)
     with pytest.raises(CheckpointError, match=r"c/gram is damaged between rows 0 and 50 .* replaced with --overwrite"):
         Checkpoint(tmp_path / "c", "of this problem").load()
-
-
-@pytest.fixture
-def disk(tmp_path):
-    """A small disk of its own: call it with a number of bytes, or "ro"."""
-    place = tmp_path / "disk"
-    place.mkdir()
-
-    def sized(how):
-        option = how if how == "ro" else f"rw,size={how}"
-        again = ("-o", f"remount,{option}") if os.path.ismount(place) else ("-o", option)
-        done = subprocess.run(["mount", "-t", "tmpfs", *again, "tmpfs", place], capture_output=True, check=False)
-        if done.returncode:
-            pytest.skip(f"no disk can be mounted here: {done.stderr.decode().strip()}")
-        return place
-
-    yield sized
-    if os.path.ismount(place):
-        subprocess.run(["umount", "-l", place], check=True)
 
 
 def taken(path):

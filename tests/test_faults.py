@@ -24,7 +24,6 @@ from machines import (
 )
 
 from ask_dask import cluster
-from ask_dask.compute import tasks
 from ask_dask.ingest.synthetic import make_criteo
 
 GONE = r"The scheduler at scheduler.json is gone; complete stores and checkpoints are kept: start one, and the same .*"
@@ -59,24 +58,24 @@ def test_whatever_dies_the_job_goes_on(place, ask):
         for number in range(2):
             machines.kill(number)
         before = len(machines.begun)
-        wait_until(lambda: len(machines.begun) > before + 4 and checkpointed(".m.zarr.checkpoint") > 0, process=first)
+        wait_until(lambda: len(machines.begun) > before + 4 and checkpointed(".m.zarr.checkpoint"), process=first)
         first.kill()
         kept = kept_of(".m.zarr.checkpoint")
-        assert 0 < kept < shards
+        assert 0 < len(kept) < shards
         code, out, _ = ask("status", "m.zarr", "--json")
         found = json.loads(out)
-        assert code == 0 and found["state"] == "stopped" and found["checkpoint"]["done"] == kept
+        assert code == 0 and found["state"] == "stopped" and found["checkpoint"]["done"] == len(kept)
 
         before = len(machines.begun)
         second = fit(place, *on, change=EAGER)
-        wait_until(lambda: checkpointed(".m.zarr.checkpoint") > kept + 2, process=second)
+        wait_until(lambda: len(checkpointed(".m.zarr.checkpoint")) > len(kept) + 2, process=second)
         second.send(signal.SIGTERM)
         assert second.ended()[0] == 2
-        assert min(machines.begun[before:]) == 100 * kept  # not from the start
+        assert not kept & set(machines.begun[before:])
         kept = checkpointed(".m.zarr.checkpoint")
 
         third = fit(place, *on, change=EAGER)
-        wait_until(lambda: checkpointed(".m.zarr.checkpoint") > kept + 2, process=third)
+        wait_until(lambda: len(checkpointed(".m.zarr.checkpoint")) > len(kept) + 2, process=third)
         machines.scheduler.kill()
         code, out, err = third.ended()
         assert (code, out) == (2, "") and one_line(err, GONE)
@@ -85,7 +84,7 @@ def test_whatever_dies_the_job_goes_on(place, ask):
         machines.start(2)
         before = len(machines.begun)
         code, _, err = fit(place, *on).ended()
-        assert (code, err) == (0, "") and sorted(set(machines.begun[before:])) == list(range(100 * kept, 4000, 100))
+        assert (code, err) == (0, "") and set(machines.begun[before:]) == set(range(shards)) - kept
         assert same_model("m.zarr", expected)
     finally:
         machines.close()
@@ -217,10 +216,10 @@ def test_all_workers_killed_and_replaced(place, exact):
 def test_the_job_itself_killed_at_random_moments(place, capsys, change):
     """Twenty times, a quarter of them before the pass has begun."""
     dataset("d.zarr", shards := 200)
-    expected, rng, lost, lives, kept = straight(place), RNG(2), [], 0, 0
-    machines = Machines(place, workers=2, pause=0.1)
+    expected, rng, lost, lives, kept = straight(place), RNG(2), [], 0, set()
+    machines = Machines(place, workers=2, pause=0.5 if change else 0.1)  # a checkpoint takes less than a shard
     try:
-        while lives < 20 and kept < shards - 20:
+        while lives < 20 and len(kept) < shards - 20:
             before, running = len(machines.begun), fit(place, "--cluster", "scheduler.json", change=change)
             if rng.random() < 0.25:
                 time.sleep(rng.uniform(0, 1))
@@ -231,13 +230,13 @@ def test_the_job_itself_killed_at_random_moments(place, capsys, change):
             lives += 1
             time.sleep(0.5)  # what the workers do is given up
             kept = kept_of(".m.zarr.checkpoint")
-            lost.append(sum(first >= 100 * kept for first in machines.begun[before:]))
+            lost.append(sum(number not in kept for number in machines.begun[before:]))
         code, _, err = fit(place, "--cluster", "scheduler.json").ended()
         assert (code, err) == (0, "") and same_model("m.zarr", expected)
     finally:
         machines.close()
     with capsys.disabled():
         print(f"\njob killed {lives} times: {sum(lost)} shards begun again, each time {sorted(lost)}; "
-              f"{kept} of {shards} kept at the last")  # fmt: skip
-    assert kept > 0 and lives >= 10
-    assert not change or max(lost) <= tasks.AHEAD * 2  # those of each worker that run, wait or wait to be added
+              f"{len(kept)} of {shards} kept at the last")  # fmt: skip
+    assert kept and lives >= 10
+    assert not change or max(lost) <= 2 * 2  # of each worker one that runs, and one that is sent or being written

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from machines import kept_of
 from slurm import missing, said, slurm, until
 
 from ask_dask import load, store
@@ -34,10 +35,10 @@ def run(folder, env, *command):
     return done.stdout
 
 
-def submitted(at, name):
+def submitted(at, name, minutes="10"):
     """The number of the job that fits the model of that name by the script as `ask-dask` prints it."""
     folder, env = at
-    size = ("--nodes", "1", "--cores", "2", "--memory", "3GiB", "--time", "10")
+    size = ("--nodes", "1", "--cores", "2", "--memory", "3GiB", "--time", minutes)
     script = run(folder, env, "ask-dask", "cluster", "script", "slurm", *size, "--", *FIT, "--to", name)
     (folder / f"{name}.sbatch").write_text(script)
     return re.search(r"\d+", run(folder, env, "sbatch", f"{name}.sbatch"))[0]
@@ -76,6 +77,56 @@ def test_a_job_is_told_to_end_and_requeued_and_goes_on(at):
     assert state(at, job) == ("COMPLETED", "0:0", "1") and "told.zarr: gamma" in log(at, job)
     assert not list(folder.glob(".ask-dask-*"))  # certificates
     assert_as_on_threads(at, "told.zarr")
+
+
+COMMAND = """\
+#!{python}
+from ask_dask import blocks, cli
+blocks._default_rows = lambda X: 2500
+cli.main()
+"""
+"""The command, whose fit has forty shards."""
+
+SLOW = """\
+import time
+from ask_dask import moments
+def patient(X, rows, shared, n_folds, first_row):
+    with open("{folder}/begun", "a") as file:
+        file.write(f"{{first_row}}\\n")
+    with open("{folder}/pause") as file:
+        time.sleep(float(file.read()))
+    return of_shard(X, rows, shared, n_folds, first_row)
+if moments._of_shard.__name__ != "patient":  # dask loads this more than once, into the same module
+    of_shard, moments._of_shard = moments._of_shard, patient
+"""
+"""Of a worker: each shard is noted when it begins, and takes as long as a file says."""
+
+
+def test_a_job_whose_time_is_over_goes_on_where_it_was(at):
+    """SLURM itself sends the signal, up to two and a half minutes before the six are over."""
+    folder, env = at
+    (folder / "bin").mkdir()
+    (folder / "bin" / "ask-dask").write_text(COMMAND.format(python=sys.executable))
+    (folder / "bin" / "ask-dask").chmod(0o755)
+    (folder / "slow.py").write_text(SLOW.format(folder=folder))
+    (folder / "pause").write_text("15")  # five minutes in all
+    slow = {"PATH": f"{folder}/bin:{env['PATH']}", "DASK_DISTRIBUTED__WORKER__PRELOAD": str(folder / "slow.py")}
+    job = submitted((folder, env | slow), "timed.zarr", "6")
+    until(lambda: state(at, job)[2] == "1", 480)
+    assert "stopped; complete stores and checkpoints are kept" in log(at, job)
+    kept, before = kept_of(folder / ".timed.zarr.checkpoint"), begun(folder)
+    assert kept and len(before) == len(set(before)) < 40 and len(set(before) - kept) <= 2  # one that ran on each worker
+    (folder / "pause").write_text("0")
+    said(env, "scontrol", "update", f"JobId={job}", "StartTime=now")
+    until(lambda: state(at, job)[0] == "COMPLETED", 600)
+    assert sorted(begun(folder)[len(before) :]) == sorted(set(range(40)) - kept)
+    print(log(at, job), f"{len(kept)} of 40 shards were kept, and {len(set(before) - kept)} begun again")
+    assert_as_on_threads(at, "timed.zarr")
+
+
+def begun(folder):
+    """Numbers of the shards that workers began, in order."""
+    return [int(first) // 2500 for first in (folder / "begun").read_text().split()]
 
 
 def test_a_cancelled_job_is_not_requeued(at):

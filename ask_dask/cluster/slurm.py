@@ -116,7 +116,8 @@ until [ -s "$folder/scheduler.json" ]; do
   sleep 0.2
 done
 
-srun --cpus-per-task="$SLURM_CPUS_PER_TASK" dask worker "${with[@]}" "${each[@]}" --death-timeout 60 >>"$log" 2>&1 &
+# They may start within five minutes: imports from a folder that many nodes share take a while.
+srun --cpus-per-task="$SLURM_CPUS_PER_TASK" dask worker "${with[@]}" "${each[@]}" --death-timeout 300 >>"$log" 2>&1 &
 workers=$!
 "${command[@]}" --cluster "$folder/scheduler.json" --tls "$folder/tls" &
 job=$!

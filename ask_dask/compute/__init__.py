@@ -7,11 +7,12 @@ from ask_dask.compute.bars import progress, progress_shown
 from ask_dask.compute.blas import one_blas_thread
 from ask_dask.compute.measure import measured
 from ask_dask.compute.products import product
-from ask_dask.compute.tasks import Shared, machine_memory, run, run_sum, workers
+from ask_dask.compute.tasks import Shared, Sums, machine_memory, run, run_sum, workers
 from ask_dask.compute.waiting import connected
 
 __all__ = [
     "Shared",
+    "Sums",
     "connected",
     "machine_memory",
     "measured",

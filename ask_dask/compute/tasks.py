@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import dask
 import dask.threaded
@@ -13,6 +13,9 @@ from dask.system import CPU_COUNT
 from ask_dask.compute.bars import progress
 from ask_dask.compute.blas import one_blas_thread
 from ask_dask.compute.waiting import ValuesLost, current_client, each_done
+
+Sums: TypeAlias = dict[int, tuple[int, Any]]
+"""{start: (stop, the sum of the parts start .. stop - 1)}; at 0 the sum so far."""
 
 
 def run(
@@ -44,9 +47,8 @@ def run_sum(
     parts: Sequence[Delayed],
     label: str | None,
     unit: str = "shards",
-    so_far: Any = None,
-    done: int = 0,
-    added: Callable[[int, Any], None] = lambda number, total: None,
+    known: Sums | None = None,
+    told: Callable[[Sums], None] = lambda known: None,
     rows: int | None = None,
 ) -> Any:
     """The sum of the parts (anything with +) in their order, so that it does not depend on who was done first.
@@ -55,63 +57,87 @@ def run_sum(
 
     Parameters
     ----------
-    so_far, done : optional
-        The sum of the first `done` parts, which are not computed again.
-    added : callable
-        Told the number of parts in the sum, and the sum, after each addition.
+    known : Sums, optional
+        What is known of it, and not computed again.
+    told : callable
+        Told what is known whenever that is more: the sum so far, and parts that wait for those before them.
     rows : int, optional
         Of all parts, for the log.
     """
+    known = _joined(known or {})
+    done = sum(stop - start for start, (stop, _) in known.items())
     with progress(label, len(parts), unit, done, rows) as advance:
         if done == len(parts):
-            return so_far
+            return known[0][1]
         client = current_client()
         if client:
-            return _sum_distributed(client, parts, so_far, done, added, advance)
-        return _sum_local(parts, so_far, done, added, advance)
+            return _sum_distributed(client, parts, known, told, advance)
+        return _sum_local(parts, known, told, advance)
 
 
-def _sum_local(
-    parts: Sequence[Delayed], so_far: Any, done: int, added: Callable[[int, Any], None], advance: Callable[[], None]
-) -> Any:
+def _joined(known: Sums) -> Sums:
+    """The same, the sum so far with all that follows it."""
+    known = dict(known)
+    while 0 in known and known[0][0] in known:
+        middle, total = known[0]
+        stop, value = known.pop(middle)
+        known[0] = stop, total + value
+    return known
+
+
+def _unknown(known: Sums, number: int, height: int) -> list[tuple[int, int]]:
+    """Parts of all that are not known, at most so many together.
+
+    >>> _unknown({0: (2, "sum"), 5: (6, "part")}, 8, 2)
+    [(2, 4), (4, 5), (6, 8)]
+    """
+    found, at = [], 0
+    for start, stop in (*sorted((start, stop) for start, (stop, _) in known.items()), (number, number)):
+        found += [(first, min(first + height, start)) for first in range(at, start, height)]
+        at = stop
+    return found
+
+
+def _sum_local(parts: Sequence[Delayed], known: Sums, told: Callable[[Sums], None], advance: Callable[[], None]) -> Any:
     """As a chain of additions, which also has the parts computed in their order."""
-    add, total, numbers = dask.delayed(_added, pure=False), so_far, {}
-    for number, part in enumerate(parts[done:], done + 1):
-        total = part if total is None else add(total, part)
-        numbers[total.key] = number
-    keys = {part.key for part in parts}
+    add = dask.delayed(_added, pure=False)
+    given = {start: dask.delayed(value, traverse=False, pure=False) for start, (_, value) in known.items()}
+    singles = _unknown(known, len(parts), 1)
+    first, *others = sorted([*singles, *((start, stop) for start, (stop, _) in known.items())])
+    total = given.get(0, parts[0])
+    starts, stops = {parts[start].key: start for start, _ in singles}, {total.key: first[1]}
+    for start, stop in others:
+        total = add(total, given.get(start, parts[start]))
+        stops[total.key] = stop
 
-    def told(key: Any, value: Any) -> None:
-        if key in keys:
+    def ended(key: Any, value: Any) -> None:
+        nonlocal known
+        if key in starts:
             advance()
-        if key in numbers:
-            added(numbers[key], value)
+            known = known | {starts[key]: (starts[key] + 1, value)}
+        if key in stops:
+            known = {start: sums for start, sums in known.items() if start >= stops[key]} | {0: (stops[key], value)}
+        early = key in starts and starts[key] != known.get(0, (0,))[0]
+        if key in stops or early:  # else it is added next, and then told
+            told(known)
 
-    return _run_local([total], told)[0]
+    return _run_local([total], ended)[0]
 
 
 def _sum_distributed(
-    client: Any,
-    parts: Sequence[Delayed],
-    so_far: Any,
-    done: int,
-    added: Callable[[int, Any], None],
-    advance: Callable[[], None],
+    client: Any, parts: Sequence[Delayed], known: Sums, told: Callable[[Sums], None], advance: Callable[[], None]
 ) -> Any:
-    """Added here; of many workers the parts come in groups, those that are early wait for those before them."""
+    """Added here; of many workers the parts come in groups."""
     height = max(1, min(8, workers() // 4))
-    groups = [parts[start : start + height] for start in range(done, len(parts), height)]
+    bounds = _unknown(known, len(parts), height)
+    groups = [parts[start:stop] for start, stop in bounds]
     sums = [group[0] if len(group) == 1 else dask.delayed(_added, pure=False)(*group) for group in groups]
-    total, number, early = so_far, 0, {}
 
     def take(place: int, value: Any) -> None:
-        nonlocal total, number
-        early[place] = value
-        while number in early:
-            value = early.pop(number)
-            total = value if total is None else total + value
-            number += 1
-            added(min(done + number * height, len(parts)), total)
+        nonlocal known
+        start, stop = bounds[place]
+        known = _joined(known | {start: (stop, value)})
+        told(known)
         for _ in groups[place]:
             advance()
 
@@ -119,7 +145,7 @@ def _sum_distributed(
         return client.compute(sums[place], optimize_graph=False, priority=-place)
 
     each_done(client, submit, len(sums), take, lambda: max(2, AHEAD * workers() // height))
-    return total
+    return known[0][1]
 
 
 AHEAD = 4

@@ -23,6 +23,9 @@ LOOK = 10.0
 PATIENCE = 60.0
 """Seconds for which all workers may do nothing for want of memory."""
 
+IDLE = 60.0
+"""Most seconds for which a job that is cut off waits for the tasks that run: a time limit gives it two minutes."""
+
 GONE = ("scheduler-connection-lost", "scheduler-restart")
 """Reasons of distributed for giving up what it was asked for: the scheduler that knew of it is gone."""
 
@@ -58,7 +61,7 @@ def each_done(
             future.release()
         with suppress(Exception):  # the scheduler may be what was lost
             if client.status == "running":
-                client.run(_until_idle, on_error="ignore")
+                client.run(_until_idle, IDLE, on_error="ignore")
         said = _in_words(error)
         if said is error:
             raise
@@ -179,8 +182,9 @@ def connected(client: Any, where: str) -> Iterator[None]:
         ) from error
 
 
-async def _until_idle(dask_worker: Any) -> None:
+async def _until_idle(seconds: float, dask_worker: Any) -> None:
     """Wait on a worker for the tasks that still run there: after one failed, none still writes to a store."""
     await asyncio.sleep(0.2)  # what the client gave up is known here by then
-    while dask_worker.state.executing_count:
+    until = time.monotonic() + seconds
+    while dask_worker.state.executing_count and time.monotonic() < until:
         await asyncio.sleep(0.05)

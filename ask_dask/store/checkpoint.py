@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ask_dask.errors import CheckpointError, InputError, StoreError
-from ask_dask.store.arrays import array, create_array, read
+from ask_dask.store.arrays import array, read, write_as_is
 from ask_dask.store.attributes import about, describe
 from ask_dask.store.opening import open_store
 from ask_dask.store.places import located
@@ -18,11 +18,11 @@ from ask_dask.store.publish import create, erase, settle
 
 log = logging.getLogger("ask_dask")
 
-SECONDS = 1.0
-"""Least time before the first write, and between two."""
-
 SHARE = 0.02
-"""Of the time that writing may take."""
+"""Of the time since the start that all writing may take."""
+
+SECONDS = 0.02
+"""What a write is taken to need at least."""
 
 RATE = 500e6
 """Bytes a second that the first write is taken to need; each later one is taken to need what the last did."""
@@ -41,7 +41,7 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike, problem: str) -> None:
         self.path, self.problem = located(path), problem
         self._started, self._before = time.monotonic(), 0.0
-        self._due: float | None = None
+        self._cost: float | None = None
         self._latest: tuple[Callable[[], dict[str, np.ndarray]], dict[str, Any]] | None = None
         self.writes, self.spent = 0, 0.0
 
@@ -72,23 +72,23 @@ class Checkpoint:
     def offer(self, arrays: Callable[[], dict[str, np.ndarray]], last: bool = False, **facts: Any) -> None:
         """Write the arrays if it is time, or if there will be no more; facts (JSON values) say how far they are."""
         self._latest = arrays, facts
-        if self._due is None:
-            self._due = self._started + max(SECONDS, sum(v.nbytes for v in arrays().values()) / RATE / SHARE)
-        if last or time.monotonic() >= self._due:
+        if self._cost is None:
+            self._cost = sum(values.nbytes for values in arrays().values()) / RATE
+        # Of all the time, not of that since the last write: workers that began together end together.
+        if last or self.spent + max(self._cost, SECONDS) <= SHARE * (time.monotonic() - self._started):
             self.write()
 
     def write(self) -> None:
-        """Write what was offered last, if anything was."""
+        """Write what was offered since the last time, if anything was."""
         if self._latest is None:
             return
         (arrays, facts), started = self._latest, time.monotonic()
         with create(self.path, "checkpoint", overwrite=True) as group:
             describe(group, problem=self.problem, seconds=self._before + started - self._started, **facts)
             for name, values in arrays().items():
-                create_array(group, name, values.shape, values.dtype)[...] = values
-        ended = time.monotonic()
-        self._due = ended + max(SECONDS, (ended - started) / SHARE)
-        self.writes, self.spent = self.writes + 1, self.spent + ended - started
+                write_as_is(group, name, values)
+        self._latest, self._cost = None, time.monotonic() - started
+        self.writes, self.spent = self.writes + 1, self.spent + self._cost
 
     @contextmanager
     def kept(self) -> Iterator[None]:

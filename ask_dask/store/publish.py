@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -23,6 +24,8 @@ from ask_dask.store.places import Url, located, remove
 
 PARTIAL, OLD, WORK = ".partial-", ".old-", ".work"
 FULL = (errno.ENOSPC, errno.EDQUOT)
+OUTSIDE = (*FULL, errno.EROFS)
+"""Why a disk may refuse what it took before, through no fault of the work that is there."""
 
 
 @contextmanager
@@ -37,8 +40,9 @@ def create(
         Where the store will be. With `overwrite` it replaces a store of the same schema, and never anything else.
     schema : {"dataset", "model", "embedding", "predictions", "checkpoint"}
     work : str, optional
-        Fingerprint of all that decides what is written: when the block is cut off from outside, what is there stays in
-        a folder `.NAME.work` beside the path, and the next block of the same work finds it. Not on object storage.
+        Fingerprint of all that decides what is written: when the block is cut off from outside, or for want of room,
+        what is there stays in a folder `.NAME.work` beside the path, and the next block of the same work finds it. Not
+        on object storage.
 
     Yields
     ------
@@ -80,7 +84,7 @@ def create(
             if work_of(path).is_dir():  # of what was to be here before
                 _discard(work_of(path))
         except BaseException as error:
-            kept = bool(work) and (isinstance(error, Stopped) or not isinstance(error, Exception))
+            kept = bool(work) and _from_outside(error)
             tries = 4 if isinstance(error, KeyboardInterrupt) else 1  # zarr's thread still ends what it was writing
             raise
         finally:
@@ -89,6 +93,12 @@ def create(
                 shutil.rmtree(partial, ignore_errors=True)
             if path.exists():  # interrupted after it was published
                 _discard(old)
+
+
+def _from_outside(error: BaseException) -> bool:
+    """Whether the same work could go on where it was, had this not come."""
+    full = isinstance(error, OSError) and error.errno in OUTSIDE
+    return full or isinstance(error, Stopped) or not isinstance(error, Exception)
 
 
 def work_of(path: Path) -> Path:
@@ -207,9 +217,10 @@ def _discard(old: Path) -> None:
 
 
 def _made_by() -> dict[str, str]:
+    return {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **_versions()}
+
+
+@cache
+def _versions() -> dict[str, str]:
     packages = ("ask_dask", "numpy", "scipy", "zarr", "dask", "scikit-learn")
-    return {
-        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "python": platform.python_version(),
-        **{name: metadata.version(name) for name in packages},
-    }
+    return {"python": platform.python_version()} | {name: metadata.version(name) for name in packages}
