@@ -1,11 +1,14 @@
 """The pipelines run on real data and reach what the README says (minutes: run with -m slow)."""
 
+import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.linear_model import RidgeCV
 
 PIPELINES = Path(__file__).parents[1] / "pipelines"
 
@@ -66,6 +69,18 @@ def test_the_table_of_askls_reaches_what_the_paper_has(data):
     assert [line[0] for line in lines] == ["monks2, SNE", "monks2, T"]
     for _, paper, measured in lines:
         assert float(measured.split()[0]) > float(paper) - 0.03
+
+
+@pytest.mark.parametrize("columns", [8, 60])
+def test_the_ridges_of_the_node_table_are_those_of_scikit_learn(monkeypatch, columns):
+    monkeypatch.syspath_prepend(PIPELINES / "papers")
+    rng, alphas = np.random.default_rng(0), [1e-3, 0.1, 10.0]
+    X, new, Y = rng.normal(1, 1, (40, columns)), rng.normal(1, 1, (5, columns)), rng.normal(2, 1, (40, 3))
+    found = list(importlib.import_module("nodes").ridges(X, Y, new, alphas))
+    for alpha, (left_out, values) in zip(alphas, found, strict=True):
+        theirs = RidgeCV([alpha], scoring="r2", store_cv_results=True).fit(X, Y)  # stores predictions, as r2 is a score
+        np.testing.assert_allclose(left_out, theirs.cv_results_[:, :, 0], atol=1e-8)
+        np.testing.assert_allclose(values, theirs.predict(new), atol=1e-8)
 
 
 @pytest.mark.slow
