@@ -24,6 +24,7 @@ from machines import (
 )
 
 from ask_dask import cluster
+from ask_dask.compute import tasks
 from ask_dask.ingest.synthetic import make_criteo
 
 GONE = r"The scheduler at scheduler.json is gone; complete stores and checkpoints are kept: start one, and the same .*"
@@ -224,13 +225,14 @@ def test_the_job_itself_killed_at_random_moments(place, capsys, change):
             if rng.random() < 0.25:
                 time.sleep(rng.uniform(0, 1))
             else:
-                begun = before + rng.integers(1, 14 if change else 60)
-                wait_until(lambda begun=begun: len(machines.begun) >= begun, process=running)
+                enough = before + rng.integers(1, 14 if change else 60)
+                wait_until(lambda enough=enough: len(machines.begun) >= enough, process=running)
+                time.sleep(rng.uniform(0, machines.pause))  # else always just when a shard has ended
             running.kill()
-            lives += 1
-            time.sleep(0.5)  # what the workers do is given up
+            begun, lives = machines.begun[before:], lives + 1  # workers may begin more until they are told
+            time.sleep(0.5)
             kept = kept_of(".m.zarr.checkpoint")
-            lost.append(sum(number not in kept for number in machines.begun[before:]))
+            lost.append(sum(number not in kept for number in begun))
         code, _, err = fit(place, "--cluster", "scheduler.json").ended()
         assert (code, err) == (0, "") and same_model("m.zarr", expected)
     finally:
@@ -239,4 +241,5 @@ def test_the_job_itself_killed_at_random_moments(place, capsys, change):
         print(f"\njob killed {lives} times: {sum(lost)} shards begun again, each time {sorted(lost)}; "
               f"{len(kept)} of {shards} kept at the last")  # fmt: skip
     assert kept and lives >= 10
-    assert not change or max(lost) <= 2 * 2  # of each worker one that runs, and one that is sent or being written
+    if change:  # on each worker one that runs; more only where a busy machine is late to take and write what ended
+        assert np.median(lost) <= 2 and max(lost) <= tasks.AHEAD * 2
