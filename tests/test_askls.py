@@ -179,6 +179,12 @@ def test_stratified_landmarks_and_samples_of_scored_rows():
     assert model.held_out_["n"] == 200
 
 
+def test_scored_rows_without_weight_in_other_folds_are_refused():
+    weights = (np.arange(400) < 40).astype(float)
+    with pytest.raises(InputError, match="max_scored_rows=3 takes rows with a weight from one fold alone or none"):
+        AsKLSClassifier(**SMALL | {"max_scored_rows": 3}).fit(X, y, sample_weight=weights)
+
+
 @pytest.mark.parametrize("how", [*landmarks.HOWS, "stratified"])
 def test_landmarks_are_chosen_in_every_way(how):
     graph = how == "coverage"
@@ -265,7 +271,8 @@ LAZY_NAN = da.from_array(nan_at(300, 1), chunks=(64, 2))
     ({"n_landmarks": 500}, X, y, "n_landmarks=500 is more than the 400 rows"),
     ({"n_landmarks": 0}, X, y, "n_landmarks=0"),
     ({"cv": 1}, X, y, "cv=1"),
-    ({"max_scored_rows": 1}, X, y, "max_scored_rows=1 takes rows of one fold alone"),
+    ({"max_scored_rows": 1}, X, y, "max_scored_rows=1 takes rows with a weight from one fold"),
+    ({"cv": [([], np.arange(400))]}, X, y, "cv has 1 test sets"),
     ({"cv": 300}, X, y, "cv=300 folds are more than"),
     ({"cv": None}, X, y, "needs out-of-fold scores"),
     ({"merge": "sum"}, X, y, "merge='sum'"),

@@ -113,7 +113,7 @@ class AsKLS(BaseEstimator):
         check_weight_of_folds(weights, folds, n_folds)
         scored = selection.sampled_rows(X.shape[0], self.max_scored_rows, self.seed_)
         if n_folds:
-            check_scored(scored, folds)
+            check_scored(scored, folds, weights)
         sizes = Sizes.of(self, X, outputs, counts, n_folds, len(gammas))
         solver = solver_of(self, sizes)
         check_memory(self, solver, X, outputs, sizes)

@@ -81,6 +81,8 @@ def _of_tests(n_rows: int, tests: Iterable[np.ndarray]) -> tuple[np.ndarray, int
             raise InputError("cv puts a row into two test sets: use a splitter such as KFold that uses each row once.")
         folds[test] = n_folds
         n_folds += 1
+    if n_folds < 2:
+        raise InputError(f"cv has {n_folds} test sets: use 2 or more, or None for no cross-validation.")
     if (folds < 0).any():
         raise InputError("cv leaves rows out of every test set: use a splitter such as KFold that uses each row once.")
     return folds, n_folds
@@ -96,10 +98,11 @@ def check_weight_of_folds(weights: Weights, folds: np.ndarray, n_folds: int) -> 
             )
 
 
-def check_scored(scored: np.ndarray, folds: np.ndarray) -> None:
-    """Raise InputError when all scored rows are in one fold: a merger is fitted on those of the others."""
-    if (folds[scored] == folds[scored[0]]).all():
+def check_scored(scored: np.ndarray, folds: np.ndarray, weights: Weights) -> None:
+    """Raise InputError when all weight of the scored rows is in one fold, whose merger is fitted on the others."""
+    heavy = scored if weights.fit is None else scored[weights.fit[scored] > 0]
+    if len(np.unique(folds[heavy])) < 2:
         raise InputError(
-            f"max_scored_rows={len(scored)} takes rows of one fold alone, and a fold's scores are merged as the others "
-            "say: use more."
+            f"max_scored_rows={len(scored)} takes rows with a weight from one fold alone or none, and a fold's scores "
+            "are merged as those of the others say: use more."
         )

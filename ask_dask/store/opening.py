@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import zarr
-from zarr.storage import StorePath
+from zarr.storage import LocalStore, StorePath
 
 from ask_dask import budget
 from ask_dask.errors import StoreError
@@ -91,7 +91,8 @@ def _a(word: str) -> str:
 
 
 def origin(place: StorePath) -> str:
-    """What tells the content of a stored array or group: the fingerprint of its store, else where it is.
+    """What tells the content of a stored array or group: the fingerprint of its store, else where it is and, on a disk,
+    the sizes and times of its files.
 
     >>> origin(zarr.create_array({}, shape=1, dtype="f4").store_path).startswith("memory://")
     True
@@ -99,9 +100,16 @@ def origin(place: StorePath) -> str:
     try:
         root = zarr.open_group(place.store, mode="r", zarr_format=3)
     except (OSError, KeyError, ValueError):
-        return str(place)
+        return _as_written(place)
     fingerprint = attributes(root).get("fingerprint")
-    return f"{fingerprint}/{place.path}" if fingerprint else str(place)
+    return f"{fingerprint}/{place.path}" if fingerprint else _as_written(place)
+
+
+def _as_written(place: StorePath) -> str:
+    if not isinstance(place.store, LocalStore):
+        return str(place)
+    found = sorted(path for path in (place.store.root / place.path).rglob("*") if path.is_file())
+    return f"{place} {[(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in found]}"
 
 
 def stored_bytes(path: str | os.PathLike) -> int:
