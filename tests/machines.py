@@ -210,7 +210,7 @@ def checkpointed(path):
     """Numbers of the shards that a checkpoint holds; none without one, or while it is being replaced."""
     try:
         bounds = store.open_store(path, "checkpoint")["shards"][:]
-    except (OSError, KeyError):
+    except (OSError, KeyError, ValueError):
         return set()
     return {number for start, stop in bounds.tolist() for number in range(start, stop)}
 

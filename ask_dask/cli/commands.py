@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import warnings
 from pathlib import Path
 from typing import Annotated, Any
@@ -157,7 +158,10 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> N
 def main(arguments: list[str] | None = None) -> None:
     """The entry point: runs a command and exits."""
     warnings.showwarning = _show_warning  # type: ignore[assignment]
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # of what was cut off nobody asks how it ended
     signal.signal(signal.SIGTERM, _terminate)
+    if sys.unraisablehook is sys.__unraisablehook__:
+        sys.unraisablehook = _unraisable
     to_stderr(os.environ.get("ASK_DASK_LOG") == "json", logging.WARNING)
     try:
         app(arguments, exit_on_error=False, print_error=False)
@@ -174,6 +178,8 @@ def main(arguments: list[str] | None = None) -> None:
     except OSError as error:
         _stop(f"{error.filename or 'A file'}: {error.strerror or error}.")
     except KeyboardInterrupt as stopped:
+        for number in (signal.SIGINT, signal.SIGTERM):  # it ends, and ends no sooner when told again
+            signal.signal(number, signal.SIG_IGN)
         _stop("stopped; complete stores and checkpoints are kept: the same command goes on.",
               STOPPED if isinstance(stopped, Terminated) else INTERRUPTED)  # fmt: skip
     sys.exit(DONE)
@@ -185,6 +191,17 @@ class Terminated(KeyboardInterrupt):
 
 def _terminate(number: int, frame: Any) -> None:
     raise Terminated
+
+
+def _unraisable(given: Any) -> None:
+    """A signal that came where nothing can be raised, such as in the end of an object, comes again in a moment."""
+    if not issubclass(given.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(given)
+        return
+    number = signal.SIGTERM if issubclass(given.exc_type, Terminated) else signal.SIGINT
+    again = threading.Timer(0.1, os.kill, (os.getpid(), number))
+    again.daemon = True
+    again.start()
 
 
 def _stop(message: str, code: int = WRONG) -> None:

@@ -167,8 +167,8 @@ def _in_words(error: BaseException) -> BaseException:
 @contextmanager
 def connected(client: Any, where: str) -> Iterator[None]:
     """Raises Stopped where what runs inside fails because the scheduler is gone."""
-    for name in ("client", "core", "utils"):
-        logging.getLogger(f"distributed.{name}").setLevel(logging.CRITICAL)  # what goes wrong is raised here
+    for name in ("", ".client", ".core", ".utils"):  # what goes wrong is raised here
+        logging.getLogger(f"distributed{name}").setLevel(logging.CRITICAL)
     try:
         yield
     except (KeyboardInterrupt, GeneratorExit):

@@ -15,6 +15,7 @@ from ask_dask.store.attributes import about, describe
 from ask_dask.store.opening import open_store
 from ask_dask.store.places import located
 from ask_dask.store.publish import create, erase, settle
+from ask_dask.store.signals import undisturbed
 
 log = logging.getLogger("ask_dask")
 
@@ -83,7 +84,7 @@ class Checkpoint:
         if self._latest is None:
             return
         (arrays, facts), started = self._latest, time.monotonic()
-        with create(self.path, "checkpoint", overwrite=True) as group:
+        with undisturbed(), create(self.path, "checkpoint", overwrite=True) as group:
             describe(group, problem=self.problem, seconds=self._before + started - self._started, **facts)
             for name, values in arrays().items():
                 write_as_is(group, name, values)

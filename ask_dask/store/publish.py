@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import TemporaryFile
 
 import zarr
 from filelock import FileLock, Timeout
@@ -21,6 +21,7 @@ from ask_dask.store import listing, remote
 from ask_dask.store.attributes import VERSIONS, about, describe
 from ask_dask.store.paths import refuse_existing
 from ask_dask.store.places import Url, located, remove
+from ask_dask.store.signals import undisturbed
 
 PARTIAL, OLD, WORK = ".partial-", ".old-", ".work"
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -148,17 +149,20 @@ def _alone(path: Path) -> Iterator[None]:
     """
     file = path.with_name(f".{path.name}.lock")
     lock = FileLock(file, timeout=0)
-    with NamedTemporaryFile(dir=path.parent, prefix=f"{file.name}-"):
-        pass  # says why nothing can be written here, where the lock would only say that it cannot be had
     try:
-        lock.acquire()
-    except Timeout as error:
-        raise StoreError(f"{path} is being written by another job: wait for it, or choose another place.") from error
-    try:
+        try:
+            with undisturbed():
+                with TemporaryFile(dir=path.parent):
+                    pass  # says why nothing can be written here, where the lock would only say that it cannot be had
+                lock.acquire()
+        except Timeout as error:
+            said = "is being written by another job: wait for it, or choose another place."
+            raise StoreError(f"{path} {said}") from error
         yield
     finally:
-        file.unlink(missing_ok=True)
-        lock.release()
+        if lock.is_locked:
+            file.unlink(missing_ok=True)
+            lock.release()
 
 
 def _tidy(path: Path) -> None:
@@ -199,9 +203,10 @@ def erase(path: Path) -> None:
 def _publish(partial: Path, path: Path, old: Path, overwrite: bool) -> None:
     refuse_existing(path, overwrite)  # another run may have published there meanwhile
     try:
-        if path.exists():
-            path.rename(old)
-        partial.rename(path)
+        with undisturbed():
+            if path.exists():
+                path.rename(old)
+            partial.rename(path)
     except BaseException:
         if old.exists() and not path.exists():
             old.rename(path)

@@ -1,0 +1,70 @@
+"""Ctrl-C and SIGTERM wherever they come."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from commands import interrupted
+
+from ask_dask.store.signals import undisturbed
+
+BOTH = [signal.SIGINT, signal.SIGTERM]
+
+
+@pytest.fixture(params=BOTH)
+def number(request):
+    """A signal, which raises InterruptedError."""
+
+    def told(*_):
+        raise InterruptedError
+
+    former = signal.signal(request.param, told)
+    yield request.param
+    signal.signal(request.param, former)
+
+
+def test_a_signal_waits_for_the_end(number):
+    done = []
+    with pytest.raises(InterruptedError), undisturbed():
+        with undisturbed():
+            os.kill(os.getpid(), number)
+            done.append("inner")
+        done.append("outer")
+    assert done == ["inner", "outer"]
+    with pytest.raises(InterruptedError):
+        os.kill(os.getpid(), number)
+
+
+def test_the_second_does_not_wait(number):
+    done = []
+    with pytest.raises(InterruptedError), undisturbed():
+        os.kill(os.getpid(), number)
+        done.append("first")
+        os.kill(os.getpid(), number)
+        done.append("second")
+    assert done == ["first"]
+
+
+SWALLOWED = """
+import os, sys, time
+from ask_dask.cli import commands
+class Ends:
+    def __del__(self):
+        os.kill(os.getpid(), int(sys.argv[1]))
+        time.sleep(0.01)
+def app(*_, **__):
+    Ends()
+    time.sleep(60)
+commands.app = app
+commands.main()
+"""
+"""The command, and a signal at a place where nothing can be raised."""
+
+
+@pytest.mark.parametrize("number", BOTH)
+def test_one_that_cannot_be_raised_comes_again(number):
+    process = subprocess.Popen([sys.executable, "-c", SWALLOWED, str(int(number))],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    assert interrupted(process, number, sent=True)
