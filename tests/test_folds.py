@@ -54,6 +54,19 @@ def test_an_order_of_rows_hides_no_class_from_a_merger(monkeypatch):
     assert model.held_out_["auroc"] > 0.8
 
 
+@pytest.mark.parametrize("most", [100, 450, 2000])
+def test_no_merger_has_seen_what_it_scores(monkeypatch, most):
+    """Of many rows two halves of the folds share one each, of few every fold has its own; no row is without weight."""
+    monkeypatch.setattr(selection, "MOST_ROWS", most)
+    random = np.random.default_rng(0)
+    folds, weights = random.integers(5, size=1000), selection.Weights(random.integers(3, size=1000).astype(float))
+    found = selection.Candidates(None, None, weights, folds, 5, "stack", 0).groups
+    assert [list(group) for group, _ in found] == ([[0, 1, 2], [3, 4]] if most == 100 else [[0], [1], [2], [3], [4]])
+    for group, others in found:
+        allowed = np.flatnonzero(~np.isin(folds, group) & (weights.fit > 0))
+        assert np.isin(others, allowed).all() and len(np.unique(others)) == min(len(allowed), most)
+
+
 @pytest.mark.parametrize("classes", [True, False], ids=["classes", "values"])
 def test_a_row_costs_few_bytes(classes):
     """Labels, folds and the choice of scored rows: nothing of eight bytes for each row is made."""

@@ -20,7 +20,8 @@ from ask_dask.kernels.base import Block, LandmarkKernel
 from ask_dask.solve import Solution
 
 MOST_ROWS = 25_000
-"""At most so many rows fit a merger, of three parameters, that scores held-out rows; the model's takes all."""
+"""At most so many rows fit a merger, of three parameters, that scores held-out rows; the model's takes all. Where half
+of the folds have more, the other half share a merger."""
 
 
 @dataclass(frozen=True)
@@ -131,23 +132,35 @@ class Candidates:
     seed: int
 
     @cached_property
-    def others(self) -> list[np.ndarray]:
-        """For each fold where rows of the others are: all of them, or of many a uniform sample."""
-        return [self._some(np.flatnonzero(self.folds != fold), fold) for fold in range(self.n_folds)]
+    def tests(self) -> list[np.ndarray]:
+        """Where the rows of each fold are."""
+        return [np.flatnonzero(self.folds == fold) for fold in range(self.n_folds)]
 
-    def _some(self, places: np.ndarray, fold: int) -> np.ndarray:
+    @cached_property
+    def groups(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Folds that share a merger, and where the rows of other folds are that it is fitted on."""
+        known = np.arange(len(self.folds)) if self.weights.fit is None else np.flatnonzero(self.weights.fit)
+        folds = self.folds[known]
+        for number in (2, self.n_folds):
+            groups = np.array_split(np.arange(self.n_folds), number)
+            others = [known[~np.isin(folds, group)] for group in groups]
+            if min(map(len, others)) > MOST_ROWS:
+                break
+        return [(group, self._some(places, int(group[0]))) for group, places in zip(groups, others, strict=True)]
+
+    def _some(self, places: np.ndarray, number: int) -> np.ndarray:
         if len(places) <= MOST_ROWS:
             return places
-        return np.sort(np.random.default_rng([self.seed, 5, fold]).choice(places, MOST_ROWS, replace=False))
+        return np.sort(np.random.default_rng([self.seed, 5, number]).choice(places, MOST_ROWS, replace=False))
 
     def metrics(self) -> list[list[dict[str, float | None]]]:
-        """Per pair and fold, the metrics on the fold by the merger of the others."""
-        _ = self.others  # once, not in every task
+        """Per pair and fold, the metrics on the fold by a merger of others."""
+        _ = self.groups, self.tests  # once, not in every task
         shared, task = dask.delayed(self, traverse=False, pure=False), dask.delayed(_metrics, pure=False)
-        pairs, n = range(len(self.held_out.f)), self.n_folds
-        jobs = [task(shared, pair, fold) for pair in pairs for fold in range(n)]
-        found = compute.run(jobs, "scoring gammas and landmark counts", "models", local=True)
-        return [found[pair * n : (pair + 1) * n] for pair in pairs]
+        pairs, groups = range(len(self.held_out.f)), range(len(self.groups))
+        jobs = [task(shared, pair, group) for pair in pairs for group in groups]
+        found = iter(compute.run(jobs, "scoring gammas and landmark counts", "models", local=True))
+        return [[metrics for _ in groups for metrics in next(found)] for _ in pairs]
 
     def merger(self, pair: int, some: np.ndarray | None = None) -> Merger:
         """The merger of one pair, fitted on all scored rows, or on those at some places."""
@@ -156,26 +169,32 @@ class Candidates:
         return Merger.fit(self.merge, self.held_out.f[pair, some], Y, self.outputs.task, weights)
 
     def cross_fitted(self, pair: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """Merged scores (n, q) and probabilities of one pair, each fold's by the merger of the others."""
-        tests, scores, probabilities = [], [], []
-        for fold in range(self.n_folds):
-            tests.append(np.flatnonzero(self.folds == fold))
-            merger, f = self.merger(pair, self.others[fold]), self.held_out.f[pair, tests[-1]]
-            scores.append(merger.score(f))
-            probabilities.append(merger.probability(f))
-        order = np.argsort(np.concatenate(tests))
+        """Merged scores (n, q) and probabilities of one pair, each fold's by a merger of others."""
+        scores, probabilities = [], []
+        for group, others in self.groups:
+            merger = self.merger(pair, others)
+            for fold in group:
+                f = self.held_out.f[pair, self.tests[fold]]
+                scores.append(merger.score(f))
+                probabilities.append(merger.probability(f))
+        order = np.argsort(np.concatenate(self.tests))
         if probabilities[0] is None:
             return np.concatenate(scores)[order], None
         return np.concatenate(scores)[order], np.concatenate(probabilities)[order]  # type: ignore[arg-type]
 
 
-def _metrics(of: Candidates, pair: int, fold: int) -> dict[str, float | None]:
-    test = np.flatnonzero(of.folds == fold)
+def _metrics(of: Candidates, pair: int, group: int) -> list[dict[str, float | None]]:
+    """Of each fold of a group."""
+    folds, others = of.groups[group]
+    merger = of.merger(pair, others)
+    return [_of_fold(of, pair, merger, of.tests[fold]) for fold in folds]
+
+
+def _of_fold(of: Candidates, pair: int, merger: Merger, test: np.ndarray) -> dict[str, float | None]:
     if not len(test):
         return dict.fromkeys(score.OF_TASK[of.outputs.task])
-    merger, f = of.merger(pair, of.others[fold]), of.held_out.f[pair, test]
-    rows, weights = of.held_out.rows[test], of.weights.of(test).score
-    return of.outputs.metrics(rows, merger.score(f), merger.probability(f), weights)
+    f, weights = of.held_out.f[pair, test], of.weights.of(test).score
+    return of.outputs.metrics(of.held_out.rows[test], merger.score(f), merger.probability(f), weights)
 
 
 def cv_results(

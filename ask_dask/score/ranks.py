@@ -37,16 +37,16 @@ class KeyedSums:
     def keyed(cls, score: np.ndarray, counts: np.ndarray, limit: int = LIMIT) -> Self:
         """Sums of a block: score (n,) float and what is added up, (c, n)."""
         bits = (np.asarray(score, np.float64) + 0.0).view(np.uint64)  # + 0.0 makes one zero of two
-        keys = np.where(bits & _SIGN, ~bits, bits | _SIGN)
+        keys = bits ^ ((bits.view(np.int64) >> 63).view(np.uint64) | _SIGN)  # all of a negative number's turn
         order = np.argsort(keys)
-        return cls(*_ranked(keys[order], counts[:, order], 0, limit))
+        return cls(*_ranked(keys.take(order), counts.take(order, axis=1), 0, limit))
 
     def __add__(self, other: Self) -> Self:
         shift = max(self.shift, other.shift)
         keys = np.concatenate([part.keys >> np.uint64(shift - part.shift) for part in (self, other)])
         order = np.argsort(keys, kind="stable")  # merges two sorted runs in linear time
-        counts = np.concatenate([self.counts, other.counts], axis=1)[:, order]
-        return type(self)(*_ranked(keys[order], counts, shift, self.limit))
+        counts = np.concatenate([self.counts, other.counts], axis=1).take(order, axis=1)
+        return type(self)(*_ranked(keys.take(order), counts, shift, self.limit))
 
 
 class RankCounts(KeyedSums):
@@ -95,10 +95,13 @@ def _ranked(keys: np.ndarray, counts: np.ndarray, shift: int, limit: int) -> tup
         drop = bisect_left(range(63 - shift), True, key=lambda bits: len(_starts(keys >> np.uint64(bits))) <= limit)
         keys = keys >> np.uint64(drop)
         starts = _starts(keys)
-    counts = np.add.reduceat(counts, starts, axis=1) if len(starts) else counts
+    if len(starts) < len(keys):
+        counts = np.add.reduceat(counts, starts, axis=1)
     return keys[starts], counts, shift + drop, limit
 
 
 def _starts(keys: np.ndarray) -> np.ndarray:
     """Where each run of equal keys starts."""
-    return np.flatnonzero(np.concatenate([np.ones(min(1, len(keys)), bool), keys[1:] != keys[:-1]]))
+    first = np.ones(len(keys), bool)
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    return np.flatnonzero(first)
