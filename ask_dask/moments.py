@@ -5,6 +5,7 @@ the first p landmarks are sub-matrices, and the training moments of a fold are t
 """
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import numpy as np
 
 from ask_dask import blocks, budget, compute
 from ask_dask.kernels.base import Block, Columns
-from ask_dask.store import Checkpoint
+from ask_dask.store import Checkpoint, Parts
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,8 @@ def gather(
     X : numpy, scipy.sparse, dask or zarr, (N, d)
     typical : as in `of_rows`
     checkpoint : Checkpoint, optional
-        What is known of the sum is written there now and then, and what is there from an interrupted pass goes on.
+        What is known of the sum is written there now and then, beside it what each worker has computed, and what is
+        there from an interrupted pass goes on.
     per_row : as in `blocks.shards`
 
     Raises
@@ -170,15 +172,16 @@ def gather(
     known, height = _load(checkpoint) if checkpoint else ({}, None)
     shards = blocks.shards(X, height, per_row)  # as they were cut, which may depend on the number of workers
 
+    keep = _Kept(checkpoint.parts, shards[0].stop, len(shards)) if checkpoint and checkpoint.parts else None
+
     def told(known: compute.Sums) -> None:
         if checkpoint:
-            done = sum(stop - start for start, (stop, _) in known.items())
-            checkpoint.offer(lambda: _arrays(known, shards[0].stop), step="moments", done=done, total=len(shards),
-                             unit="shards")  # fmt: skip
+            parts = [number for start, (stop, _) in known.items() for number in range(start, stop)]
+            checkpoint.offer(lambda: _arrays(known), parts=parts, **_facts(known, shards[0].stop, len(shards)))
 
-    shared = dask.delayed((kernel, typical), traverse=False, pure=False)
-    task = dask.delayed(_of_shard, pure=False, traverse=False)
-    parts = [task(s.block, rows[s.start : s.stop], shared, n_folds, s.start) for s in shards]
+    shared = dask.delayed((kernel, typical, keep), traverse=False, pure=False)
+    task = dask.delayed(_kept_part, pure=False, traverse=False)
+    parts = [task(i, s.block, rows[s.start : s.stop], shared, n_folds, s.start) for i, s in enumerate(shards)]
     with checkpoint.kept() if checkpoint else nullcontext():
         found = compute.run_sum(parts, "moments", known=known, told=told, rows=X.shape[0])
     if checkpoint and checkpoint.path.exists():  # a long pass: what comes after it may be interrupted too
@@ -186,22 +189,52 @@ def gather(
     return found
 
 
-def _arrays(known: compute.Sums, height: int) -> dict[str, np.ndarray]:
-    """What a checkpoint keeps: rows of a shard, sizes, shards of each sum, and the sums themselves."""
-    sums = {f"sum_{start}": moments.vector() for start, (_, moments) in known.items()}
-    sizes = next(moments.sizes for _, moments in known.values())
+@dataclass(frozen=True)
+class _Kept:
+    """How the moments of a shard are kept: where, rows of a shard, and the number of shards."""
+
+    parts: Parts
+    height: int
+    total: int
+
+
+def _kept_part(number: int, X: Block, rows: Rows, shared: tuple[Any, ...], n_folds: int, first_row: int) -> Moments:
+    """The moments of one shard, which stay where this runs even if nobody gets to know of them."""
+    kernel, typical, keep = shared
+    started = time.monotonic()
+    found = _of_shard(X, rows, (kernel, typical), n_folds, first_row)
+    if keep:
+        seconds, known = time.monotonic() - started, {number: (number + 1, found)}
+        keep.parts.keep(number, lambda: _arrays(known), seconds, **_facts(known, keep.height, keep.total))
+    return found
+
+
+def _arrays(known: compute.Sums) -> dict[str, np.ndarray]:
+    """What a checkpoint keeps of each sum."""
+    return {f"sum_{start}": moments.vector() for start, (_, moments) in known.items()}
+
+
+def _facts(known: compute.Sums, height: int, total: int) -> dict[str, Any]:
+    """And what it says of them: which shards each is of, rows of a shard, sizes, and how far all are."""
     shards = [(start, stop) for start, (stop, _) in known.items()]
-    return {"height": np.array([height]), "sizes": np.array(sizes), "shards": np.array(shards)} | sums
+    sizes = next(moments.sizes for _, moments in known.values())
+    done = sum(stop - start for start, stop in shards)
+    return {"step": "moments", "done": done, "total": total, "unit": "shards", "height": height, "sizes": sizes,
+            "shards": shards}  # fmt: skip
 
 
 def _load(checkpoint: Checkpoint) -> tuple[compute.Sums, int | None]:
-    """The sums of a checkpoint, and rows of a shard; none without one."""
-    found = checkpoint.load()
-    if found is None:
-        return {}, None
-    sizes = found["sizes"].tolist()
-    sums = {start: (stop, Moments.of_vector(found[f"sum_{start}"], sizes)) for start, stop in found["shards"].tolist()}
-    return sums, int(found["height"][0])
+    """The sums of a checkpoint and of its parts, and rows of a shard; none without any."""
+    sums: compute.Sums = {}
+    height = None
+    for found, facts in checkpoint.with_parts(compute.workers()):
+        height = height or facts["height"]
+        if facts["height"] != height:  # of a job before, whose worker was late
+            continue
+        for start, stop in facts["shards"]:
+            if not any(first <= start < last for first, (last, _) in sums.items()):  # the checkpoint has it by now
+                sums[start] = stop, Moments.of_vector(found[f"sum_{start}"], facts["sizes"])
+    return sums, height
 
 
 def _of_shard(X: Block, rows: Rows, shared: tuple[Any, Any], n_folds: int, first_row: int) -> Moments:

@@ -18,6 +18,7 @@ import numpy as np
 import zarr
 
 from ask_dask import store
+from ask_dask.store.checkpoint import parts_of
 from ask_dask.store.publish import settle
 
 FORKED = multiprocessing.get_context("forkserver")
@@ -207,12 +208,17 @@ def job(folder, *arguments, change="", pause=0.0):
 
 
 def checkpointed(path):
-    """Numbers of the shards that a checkpoint holds; none without one, or while it is being replaced."""
+    """Numbers of the shards that a checkpoint and its parts hold."""
+    return {number for place in (path, *parts_of(Path(path))) for number in _held(place)}
+
+
+def _held(path):
+    """None without a checkpoint, or while it is being replaced."""
     try:
-        bounds = store.open_store(path, "checkpoint")["shards"][:]
+        bounds = store.about(store.open_store(path, "checkpoint"))["shards"]
     except (OSError, KeyError, ValueError):
         return set()
-    return {number for start, stop in bounds.tolist() for number in range(start, stop)}
+    return {number for start, stop in bounds for number in range(start, stop)}
 
 
 def kept_of(path):

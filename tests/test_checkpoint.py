@@ -137,6 +137,51 @@ def test_sums_that_came_early_are_kept_too(tmp_path, eager, monkeypatch):
     np.testing.assert_array_equal(resumed.discriminants(X), straight.discriminants(X))
 
 
+@pytest.fixture
+def parts(tmp_path, eager, counted, monkeypatch):
+    """The folder of three shards' parts that a fit left which was killed before it wrote a checkpoint."""
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt), dask.config.set(scheduler="synchronous"):
+        killed.setattr(store.Checkpoint, "write", lambda kept: None)
+        model(tmp_path / "kept.zarr").fit(stored(tmp_path / "x"), y)
+    counted |= {"shards": 0, "stop": False}
+    assert not (tmp_path / "kept.zarr").exists() and checkpointed(tmp_path / "kept.zarr") == {0, 1, 2}
+    return tmp_path / ".kept.zarr.parts"
+
+
+def test_parts_alone_are_enough(tmp_path, parts, counted):
+    rows = zarr.open_array(tmp_path / "x")
+    resumed = model(tmp_path / "kept.zarr").fit(rows, y)
+    assert counted["shards"] == 3 and not hidden(tmp_path)
+    straight = model(None).fit(rows, y)
+    np.testing.assert_array_equal(resumed.discriminants(X), straight.discriminants(X))
+
+
+def test_parts_of_another_fit_are_refused(tmp_path, parts):
+    with pytest.raises(CheckpointError, match=r"parts/0 is the checkpoint of another fit .* pass --overwrite"):
+        model(tmp_path / "kept.zarr", random_state=1).fit(zarr.open_array(tmp_path / "x"), y)
+    assert len(list(parts.iterdir())) == 3
+
+
+def test_a_damaged_part_is_named(tmp_path, parts):
+    file = parts / "1" / "sum_1" / "c" / "0"
+    content = bytearray(file.read_bytes())
+    content[100] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"parts/1/sum_1 is damaged .* replaced with --overwrite"):
+        model(tmp_path / "kept.zarr").fit(zarr.open_array(tmp_path / "x"), y)
+
+
+def test_a_late_part_of_a_job_that_cut_other_shards_is_no_part(tmp_path, parts, counted):
+    kept = store.open_store(parts / "2")
+    facts, late = store.about(kept) | {"height": 50, "shards": [[9, 10]]}, {"sum_9": kept["sum_2"][:]}
+    given = {name: facts[name] for name in ("height", "shards", "sizes")}
+    store.Checkpoint(parts / "9", facts["problem"]).offer(lambda: late, last=True, **given)
+    resumed, rows = model(tmp_path / "kept.zarr"), zarr.open_array(tmp_path / "x")
+    resumed.fit(rows, y)
+    assert counted["shards"] == 3
+    np.testing.assert_array_equal(resumed.discriminants(X), model(None).fit(rows, y).discriminants(X))
+
+
 def test_a_checkpoint_of_an_older_release_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "kept.zarr"
     with monkeypatch.context() as older:
@@ -152,7 +197,7 @@ def test_what_was_added_is_kept_when_it_is_told_to_stop(tmp_path, eager, counted
     path = tmp_path / "kept.zarr"
     with pytest.raises(KeyboardInterrupt), dask.config.set(scheduler="synchronous"):
         model(path).fit(stored(tmp_path / "x"), y)
-    assert checkpointed(path) == {0, 1, 2} and store.open_store(path)["height"][:].tolist() == [100]
+    assert checkpointed(path) == {0, 1, 2} and store.about(store.open_store(path))["height"] == 100
 
 
 def test_a_job_killed_while_it_replaces_a_checkpoint_has_the_one_before(tmp_path):
@@ -188,7 +233,7 @@ def test_checkpoints_take_2_percent_of_the_time(tmp_path, clock, bytes_):
     array = np.broadcast_to(0.0, bytes_ // 8)
     while clock[0] < 110:
         clock[0], before = clock[0] + 0.1, kept.writes
-        kept.offer(lambda: {"sums": array[:1] if kept.writes or kept._cost else array})
+        kept.offer(lambda: {"sums": array[:1] if kept.writes or kept.pace.cost else array})
         written += [clock[0]] * (kept.writes > before)
     first = 1 if bytes_ == 0 else 8.4
     assert written == pytest.approx([first + 0.5, 50.5, 75.5, 100.5], abs=0.3)

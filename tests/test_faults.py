@@ -24,7 +24,6 @@ from machines import (
 )
 
 from ask_dask import cluster
-from ask_dask.compute import tasks
 from ask_dask.ingest.synthetic import make_criteo
 
 GONE = r"The scheduler at scheduler.json is gone; complete stores and checkpoints are kept: start one, and the same .*"
@@ -65,7 +64,8 @@ def test_whatever_dies_the_job_goes_on(place, ask):
         assert 0 < len(kept) < shards
         code, out, _ = ask("status", "m.zarr", "--json")
         found = json.loads(out)
-        assert code == 0 and found["state"] == "stopped" and found["checkpoint"]["done"] == len(kept)
+        assert code == 0 and found["state"] == "stopped"
+        assert len(kept) <= found["checkpoint"]["done"] <= len(kept) + 2  # the workers keep what they were at
 
         before = len(machines.begun)
         second = fit(place, *on, change=EAGER)
@@ -241,5 +241,5 @@ def test_the_job_itself_killed_at_random_moments(place, capsys, change):
         print(f"\njob killed {lives} times: {sum(lost)} shards begun again, each time {sorted(lost)}; "
               f"{len(kept)} of {shards} kept at the last")  # fmt: skip
     assert kept and lives >= 10
-    if change:  # on each worker one that runs; more only where a busy machine is late to take and write what ended
-        assert np.median(lost) <= 2 and max(lost) <= tasks.AHEAD * 2
+    if change:  # on each worker what runs, and nothing that has ended
+        assert max(lost) <= 2

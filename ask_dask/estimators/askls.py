@@ -77,8 +77,8 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
         the kernel at the landmarks. Of the exact solution: landmarks of the Nystrom approximation that preconditions,
         "auto" is at most 500, within the budget, and none of a sparse kernel; 0 is none.
     checkpoint : path, optional
-        Where the sums of the pass over the rows, or the iterate of minres, are kept now and then; an interrupted fit
-        goes on from there, and a finished one removes it.
+        Where the sums of the pass over the rows, or the iterate of minres, are kept now and then, beside it in
+        `.NAME.parts` those of each shard; an interrupted fit goes on from there, and a finished one removes them.
     compare_exact : bool, default False
         Also solve exactly at the chosen gamma, and record the error of every landmark count in `landmark_error_`.
     class_weight : {None, "balanced"} or dict, default None

@@ -20,7 +20,7 @@ from ask_dask.store.arrays import (
     write_array,
 )
 from ask_dask.store.attributes import VERSIONS, about, describe
-from ask_dask.store.checkpoint import Checkpoint
+from ask_dask.store.checkpoint import Checkpoint, Parts
 from ask_dask.store.opening import open_store, origin, stored_bytes
 from ask_dask.store.paths import local, refuse_existing
 from ask_dask.store.places import (
@@ -42,6 +42,7 @@ __all__ = [
     "QUICK",
     "VERSIONS",
     "Checkpoint",
+    "Parts",
     "Url",
     "about",
     "array",

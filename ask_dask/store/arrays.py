@@ -98,13 +98,13 @@ def write_array(group: zarr.Group, name: str, values: Any) -> zarr.Array:
 
 
 def write_as_is(group: zarr.Group, name: str, values: np.ndarray) -> None:
-    """Store an array in checksummed chunks, not compressed, which takes least time: of what is replaced soon."""
+    """Store an array in small checksummed chunks, not compressed, which takes least time: of what is replaced soon."""
     row_bytes = max(1, values[:1].nbytes)
     array = group.create_array(
         name,
         shape=values.shape,
         dtype=values.dtype,
-        chunks=(max(1, min(len(values), budget.SHARD_BYTES // row_bytes)), *values.shape[1:]),
+        chunks=(max(1, min(len(values), budget.CHUNK_BYTES // row_bytes)), *values.shape[1:]),
         compressors=[Crc32cCodec()],
         config={"write_empty_chunks": True},
     )

@@ -2,9 +2,13 @@
 
 import logging
 import os
+import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,13 +24,113 @@ from ask_dask.store.signals import undisturbed
 log = logging.getLogger("ask_dask")
 
 SHARE = 0.02
-"""Of the time since the start that all writing may take."""
+"""Of the time that all writing may take."""
+
+OF_PARTS = 0.9
+"""Of that, what parts take that are kept by whoever computed them."""
+
+MOST = 0.3
+"""Of a job's own time that its writing may take, however many its workers are."""
 
 SECONDS = 0.02
 """What a write is taken to need at least."""
 
 RATE = 500e6
 """Bytes a second that the first write is taken to need; each later one is taken to need what the last did."""
+
+
+class Pace:
+    """Whether it is time for a write: all writing takes no more than a share of the time."""
+
+    def __init__(self, share: float) -> None:
+        self.share, self.spent = share, 0.0
+        self.cost: float | None = None
+
+    def allows(self, arrays: Callable[[], dict[str, np.ndarray]], elapsed: float) -> bool:
+        """Whether these may be written, so many seconds after the start."""
+        # Of all the time, not of that since the last write: workers that began together end together.
+        if max(self.cost or 0, SECONDS) + self.spent > self.share * elapsed:
+            return False
+        if self.cost is None:
+            self.cost = sum(values.nbytes for values in arrays().values()) / RATE
+        return self.spent + self.cost <= self.share * elapsed
+
+    def took(self, seconds: float) -> None:
+        """What a write took is what the next one is taken to need."""
+        self.cost, self.spent = seconds, self.spent + seconds
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Parts of a sum, each kept by whoever computed it, until a checkpoint has them: a store each, in one folder.
+
+    A job that is killed then loses what is being computed, and nothing that was, on however many workers. A worker that
+    does not see the folder keeps nothing.
+
+    Attributes
+    ----------
+    folder : Path
+    problem : str
+    share : float
+        Of a worker's time that all its writing may take.
+    since : float
+        Seconds of the clock at which the work began, less what earlier runs took.
+    """
+
+    folder: Path
+    problem: str
+    share: float
+    since: float
+
+    def keep(self, number: int, arrays: Callable[[], dict[str, np.ndarray]], seconds: float, **facts: Any) -> None:
+        """Write a part that took so many seconds to compute, if it is time."""
+        pace = _pace(self)
+        pace.worked += seconds
+        if not self.folder.is_dir() or not pace.allows(arrays, pace.worked):
+            return
+        started = time.monotonic()
+        with suppress(OSError):  # it is computed again, if need be
+            _write(self.folder / str(number), arrays(), problem=self.problem, seconds=time.time() - self.since, **facts)
+        pace.took(time.monotonic() - started)
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        """Remove those that a checkpoint has, each at once or not at all."""
+        for number in numbers:
+            gone = self.folder / f".{number}"
+            with suppress(OSError):
+                (self.folder / str(number)).rename(gone)
+            shutil.rmtree(gone, ignore_errors=True)
+
+
+class _Worked(Pace):
+    """Of one process, whose threads share it."""
+
+    worked = 0.0
+
+
+@lru_cache(maxsize=8)
+def _pace(parts: Parts) -> _Worked:
+    return _Worked(parts.share)
+
+
+def parts_of(path: Path) -> list[Path]:
+    """The parts beside a checkpoint."""
+    folder = _folder(path)
+    if folder is None or not folder.is_dir():
+        return []
+    return sorted((part for part in folder.iterdir() if part.name.isdecimal()), key=lambda part: int(part.name))
+
+
+def _folder(path: Path) -> Path | None:
+    """Where parts are; none on object storage, where a store is many requests."""
+    return path.with_name(f".{path.name.lstrip('.')}.parts") if isinstance(path, Path) else None
+
+
+def _write(path: Path, arrays: dict[str, np.ndarray], **facts: Any) -> None:
+    with undisturbed(), create(path, "checkpoint", overwrite=True) as group:
+        describe(group, **facts)
+        for name, values in arrays.items():
+            write_as_is(group, name, values)
 
 
 class Checkpoint:
@@ -42,9 +146,9 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike, problem: str) -> None:
         self.path, self.problem = located(path), problem
         self._started, self._before = time.monotonic(), 0.0
-        self._cost: float | None = None
-        self._latest: tuple[Callable[[], dict[str, np.ndarray]], dict[str, Any]] | None = None
-        self.writes, self.spent = 0, 0.0
+        self._latest: tuple[Callable[[], dict[str, np.ndarray]], Iterable[int], dict[str, Any]] | None = None
+        self.parts: Parts | None = None
+        self.writes, self.pace = 0, Pace(SHARE)
 
     def load(self) -> dict[str, np.ndarray] | None:
         """The arrays, or None when there is no checkpoint.
@@ -55,41 +159,62 @@ class Checkpoint:
             What is there is of another problem, damaged, or no checkpoint.
         """
         settle(self.path)
-        if not self.path.exists():
-            return None
-        try:
-            group = open_store(self.path, "checkpoint")
-            found = {name: read(array(group, name)) for name, _ in group.arrays()}
-        except StoreError as error:
-            raise CheckpointError(f"{error} A checkpoint may be removed, or replaced with --overwrite.") from error
-        if about(group)["problem"] != self.problem:
-            raise CheckpointError(
-                f"{self.path} is the checkpoint of another fit (other data or parameters): remove it, pass --overwrite "
-                "to replace it, or name another place."
-            )
-        self._before = about(group).get("seconds", 0.0)
+        return self._read(self.path)[0] if self.path.exists() else None
+
+    def with_parts(self, workers: int) -> list[tuple[dict[str, np.ndarray], dict[str, Any]]]:
+        """Arrays and facts of the checkpoint, if there is one, and of each part; so many workers may keep parts now.
+
+        Raises
+        ------
+        CheckpointError
+            As `load`.
+        """
+        settle(self.path)
+        found = [self._read(path) for path in [self.path, *parts_of(self.path)] if path.exists()]
+        if folder := _folder(self.path):
+            with suppress(OSError):  # a place that cannot be written says so when the checkpoint is
+                folder.mkdir(parents=True, exist_ok=True)
+            self.parts = Parts(folder.absolute(), self.problem, OF_PARTS * SHARE, time.time() - self._before)
+            self.pace.share = min(MOST, (1 - OF_PARTS) * SHARE * workers)  # of the time of all, while one waits
         return found
 
-    def offer(self, arrays: Callable[[], dict[str, np.ndarray]], last: bool = False, **facts: Any) -> None:
-        """Write the arrays if it is time, or if there will be no more; facts (JSON values) say how far they are."""
-        self._latest = arrays, facts
-        if self._cost is None:
-            self._cost = sum(values.nbytes for values in arrays().values()) / RATE
-        # Of all the time, not of that since the last write: workers that began together end together.
-        if last or self.spent + max(self._cost, SECONDS) <= SHARE * (time.monotonic() - self._started):
+    def _read(self, path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        try:
+            group = open_store(path, "checkpoint")
+            found, facts = {name: read(array(group, name)) for name, _ in group.arrays()}, about(group)
+        except StoreError as error:
+            raise CheckpointError(f"{error} A checkpoint may be removed, or replaced with --overwrite.") from error
+        if facts["problem"] != self.problem:
+            raise CheckpointError(
+                f"{path} is the checkpoint of another fit (other data or parameters): remove it, pass --overwrite "
+                "to replace it, or name another place."
+            )
+        self._before = max(self._before, facts.get("seconds", 0.0))
+        return found, facts
+
+    def offer(
+        self,
+        arrays: Callable[[], dict[str, np.ndarray]],
+        last: bool = False,
+        parts: Iterable[int] = (),
+        **facts: Any,
+    ) -> None:
+        """Write the arrays if it is time, or if there will be no more; they have these parts, and facts (JSON values)
+        say how far they are."""
+        self._latest = arrays, parts, facts
+        if last or self.pace.allows(arrays, time.monotonic() - self._started):
             self.write()
 
     def write(self) -> None:
         """Write what was offered since the last time, if anything was."""
         if self._latest is None:
             return
-        (arrays, facts), started = self._latest, time.monotonic()
-        with undisturbed(), create(self.path, "checkpoint", overwrite=True) as group:
-            describe(group, problem=self.problem, seconds=self._before + started - self._started, **facts)
-            for name, values in arrays().items():
-                write_as_is(group, name, values)
-        self._latest, self._cost = None, time.monotonic() - started
-        self.writes, self.spent = self.writes + 1, self.spent + self._cost
+        (arrays, parts, facts), started = self._latest, time.monotonic()
+        _write(self.path, arrays(), problem=self.problem, seconds=self._before + started - self._started, **facts)
+        if self.parts:
+            self.parts.forget(parts)
+        self._latest, self.writes = None, self.writes + 1
+        self.pace.took(time.monotonic() - started)
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -102,9 +227,14 @@ class Checkpoint:
         except BaseException:
             with suppress(StoreError):  # what went wrong first is what is told
                 self.write()
+            if self.parts:
+                with suppress(OSError):  # not where there are some
+                    self.parts.folder.rmdir()
             raise
 
     def remove(self) -> None:
         """Once the result is kept."""
-        log.debug("checkpoint: %d writes in %.2f s", self.writes, self.spent)
+        log.debug("checkpoint: %d writes in %.2f s", self.writes, self.pace.spent)
         erase(self.path)
+        if folder := _folder(self.path):
+            shutil.rmtree(folder, ignore_errors=True)

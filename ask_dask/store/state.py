@@ -10,6 +10,7 @@ from filelock import FileLock, Timeout
 from ask_dask.errors import StoreError
 from ask_dask.store.arrays import array, read
 from ask_dask.store.attributes import about
+from ask_dask.store.checkpoint import parts_of
 from ask_dask.store.leases import holder
 from ask_dask.store.opening import open_store, stored_bytes
 from ask_dask.store.places import Url, located
@@ -73,17 +74,19 @@ def _held(path: Path) -> dict[str, Any] | None:
 def _checkpoint(path: Path) -> dict[str, Any] | None:
     """How far a fit was, and what the rest costs at the rate so far."""
     try:
-        group = open_store(path, "checkpoint") if path.exists() else None
+        groups = [open_store(place, "checkpoint") for place in [path, *parts_of(path)] if place.exists()]
     except StoreError as error:
         return {"damaged": str(error)}
-    if group is None:
+    if not groups:
         return None
-    facts = about(group)
+    facts = max(map(about, groups), key=lambda facts: facts.get("seconds", 0))
     found: dict[str, Any] = {"written": facts["made_by"]["time"]}
     found |= {key: facts[key] for key in ("step", "done", "total", "unit", "seconds") if key in facts}
-    if "residuals" in group:
-        residuals = read(array(group, "residuals"))
+    if "residuals" in groups[0]:
+        residuals = read(array(groups[0], "residuals"))
         found |= {"step": "minres", "done": len(residuals), "unit": "iterations", "residual": float(residuals[-1])}
+    if "shards" in facts:
+        found["done"] = len({n for group in groups for bounds in about(group)["shards"] for n in range(*bounds)})
     if found.get("total"):
         found["seconds_left"] = round(found["seconds"] / found["done"] * (found["total"] - found["done"]), 1)
     return found

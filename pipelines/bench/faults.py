@@ -25,10 +25,11 @@ from ask_dask import store
 PROGRAM = """
 import json, sys
 from ask_dask import cli
-from ask_dask.store import Checkpoint
+from ask_dask.store import Checkpoint, checkpoint
 remove = Checkpoint.remove
 def told(kept):
-    print(json.dumps({"writes": kept.writes, "seconds": kept.spent}), file=sys.stderr)
+    spent = kept.pace.spent + checkpoint._pace(kept.parts).spent
+    print(json.dumps({"writes": kept.writes, "seconds": spent}), file=sys.stderr)
     remove(kept)
 Checkpoint.remove = told
 cli.main(sys.argv[1:])
