@@ -272,7 +272,7 @@ LAZY_NAN = da.from_array(nan_at(300, 1), chunks=(64, 2))
     ({"n_landmarks": 0}, X, y, "n_landmarks=0"),
     ({"cv": 1}, X, y, "cv=1"),
     ({"max_scored_rows": 1}, X, y, "max_scored_rows=1 takes rows with a weight from one fold"),
-    ({"cv": [([], np.arange(400))]}, X, y, "cv has 1 test sets"),
+    ({"cv": [([], np.arange(400))]}, X, y, "cv has one test set: use 2 or more"),
     ({"cv": 300}, X, y, "cv=300 folds are more than"),
     ({"cv": None}, X, y, "needs out-of-fold scores"),
     ({"merge": "sum"}, X, y, "merge='sum'"),

@@ -54,13 +54,17 @@ class Ends:
     def __del__(self):
         os.kill(os.getpid(), int(sys.argv[1]))
         time.sleep(0.01)
+class HalfMade:
+    def __del__(self):
+        self.missing
 def app(*_, **__):
+    half_made = HalfMade()
     Ends()
     time.sleep(60)
 commands.app = app
 commands.main()
 """
-"""The command, and a signal at a place where nothing can be raised."""
+"""The command, and a signal at a place where nothing can be raised; an object that it leaves half made."""
 
 
 @pytest.mark.parametrize("number", BOTH)

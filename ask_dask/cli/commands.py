@@ -159,7 +159,9 @@ def main(arguments: list[str] | None = None) -> None:
     """The entry point: runs a command and exits."""
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # of what was cut off nobody asks how it ended
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGTERM, _told)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is to be ignored
+        signal.signal(signal.SIGINT, _told)
     if sys.unraisablehook is sys.__unraisablehook__:
         sys.unraisablehook = _unraisable
     to_stderr(os.environ.get("ASK_DASK_LOG") == "json", logging.WARNING)
@@ -189,19 +191,27 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM: ends a job as Ctrl-C does, cleanly, with an exit code of its own."""
 
 
-def _terminate(number: int, frame: Any) -> None:
-    raise Terminated
+_STOPPING: set[int] = set()
+"""The signals that came."""
+
+
+def _told(number: int, frame: Any) -> None:
+    _STOPPING.add(number)
+    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
 
 def _unraisable(given: Any) -> None:
-    """A signal that came where nothing can be raised, such as in the end of an object, comes again in a moment."""
-    if not issubclass(given.exc_type, KeyboardInterrupt):
+    """What comes where nothing can be raised, such as in the end of an object: a signal comes again in a moment.
+
+    Once one came, what objects say that it left half made is no matter.
+    """
+    if issubclass(given.exc_type, KeyboardInterrupt):
+        number = signal.SIGTERM if issubclass(given.exc_type, Terminated) else signal.SIGINT
+        again = threading.Timer(0.1, os.kill, (os.getpid(), number))
+        again.daemon = True
+        again.start()
+    elif not _STOPPING:
         sys.__unraisablehook__(given)
-        return
-    number = signal.SIGTERM if issubclass(given.exc_type, Terminated) else signal.SIGINT
-    again = threading.Timer(0.1, os.kill, (os.getpid(), number))
-    again.daemon = True
-    again.start()
 
 
 def _stop(message: str, code: int = WRONG) -> None:

@@ -82,7 +82,9 @@ def _of_tests(n_rows: int, tests: Iterable[np.ndarray]) -> tuple[np.ndarray, int
         folds[test] = n_folds
         n_folds += 1
     if n_folds < 2:
-        raise InputError(f"cv has {n_folds} test sets: use 2 or more, or None for no cross-validation.")
+        raise InputError(
+            f"cv has {'one' if n_folds else 'no'} test set: use 2 or more, or None for no cross-validation."
+        )
     if (folds < 0).any():
         raise InputError("cv leaves rows out of every test set: use a splitter such as KFold that uses each row once.")
     return folds, n_folds

@@ -106,6 +106,7 @@ def origin(place: StorePath) -> str:
 
 
 def _as_written(place: StorePath) -> str:
+    """Files, their sizes and the times at which they were written: rows written anew in one place are others."""
     if not isinstance(place.store, LocalStore):
         return str(place)
     found = sorted(path for path in (place.store.root / place.path).rglob("*") if path.is_file())
