@@ -45,9 +45,10 @@ def submitted(at, name, minutes="10"):
 
 
 def state(at, job):
-    """(state, exit code, times it was requeued)"""
+    """(state, exit code, times it was requeued); of a busy controller, which does not answer, nothing"""
     text = said(at[1], "scontrol", "show", "job", job)
-    return tuple(re.search(rf"\b{name}=(\S+)", text)[1] for name in ("JobState", "ExitCode", "Restarts"))
+    found = [re.search(rf"\b{name}=(\S+)", text) for name in ("JobState", "ExitCode", "Restarts")]
+    return tuple(match and match[1] for match in found)
 
 
 def log(at, job):
