@@ -5,12 +5,15 @@ import importlib.util
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import uuid
 from pathlib import Path
 
 import pytest
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs, and what they start, ignore it
 
 DATA = Path(os.environ.get("ASK_DASK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 

@@ -160,7 +160,7 @@ def main(arguments: list[str] | None = None) -> None:
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # of what was cut off nobody asks how it ended
     signal.signal(signal.SIGTERM, _told)
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is to be ignored
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as a shell has it of what it runs in the background
         signal.signal(signal.SIGINT, _told)
     if sys.unraisablehook is sys.__unraisablehook__:
         sys.unraisablehook = _unraisable
@@ -181,7 +181,7 @@ def main(arguments: list[str] | None = None) -> None:
         _stop(f"{error.filename or 'A file'}: {error.strerror or error}.")
     except KeyboardInterrupt as stopped:
         for number in (signal.SIGINT, signal.SIGTERM):  # it ends, and ends no sooner when told again
-            signal.signal(number, signal.SIG_IGN)
+            signal.signal(number, _unheard)
         _stop("stopped; complete stores and checkpoints are kept: the same command goes on.",
               STOPPED if isinstance(stopped, Terminated) else INTERRUPTED)  # fmt: skip
     sys.exit(DONE)
@@ -198,6 +198,10 @@ _STOPPING: set[int] = set()
 def _told(number: int, frame: Any) -> None:
     _STOPPING.add(number)
     raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+
+def _unheard(number: int, frame: Any) -> None:
+    """Unlike SIG_IGN not for what this process may still start."""
 
 
 def _unraisable(given: Any) -> None:
