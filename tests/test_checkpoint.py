@@ -215,7 +215,7 @@ def test_a_job_killed_while_it_replaces_a_checkpoint_has_the_one_before(tmp_path
 def clock(monkeypatch):
     """Seconds, which only a write (half a second) and the test move on."""
     now = [0.0]
-    monkeypatch.setattr(checkpoint, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(checkpoint, "time", SimpleNamespace(monotonic=lambda: now[0], time=lambda: now[0]))
 
     @contextmanager
     def slow(*_, **__):
@@ -246,6 +246,17 @@ def test_sums_that_end_together_are_both_written(tmp_path, clock):
         for clock[0] in (60 * pair, 60 * pair + 0.6):
             kept.offer(lambda: {"sums": np.ones(1)})
     assert kept.writes == 8
+
+
+def test_parts_take_their_share_and_those_of_the_first_shards_are_kept_too(tmp_path, clock):
+    """Of shards of 25 s, whose share is 0.45 s, parts that take half a second."""
+    parts, spent = store.Parts(tmp_path, "p", 0.018, 0.0), []
+    for number in range(100):
+        clock[0], before = clock[0] + 25, clock[0] + 25
+        parts.keep(number, lambda: {"sums": np.ones(1)}, 25)
+        spent.append(clock[0] - before)
+    assert spent[:9] == [0.5] * 9
+    assert sum(spent) == pytest.approx(0.018 * 2500 + checkpoint.AHEAD, abs=0.5)
 
 
 def test_a_store_is_known_by_its_content_wherever_it_is(tmp_path):

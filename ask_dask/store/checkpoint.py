@@ -39,21 +39,26 @@ RATE = 500e6
 """Bytes a second that the first write is taken to need; each later one is taken to need what the last did."""
 
 
-class Pace:
-    """Whether it is time for a write: all writing takes no more than a share of the time."""
+AHEAD = 0.5
+"""Seconds that parts may take before their share of the time is theirs: else those of the first shards are left out."""
 
-    def __init__(self, share: float) -> None:
-        self.share, self.spent = share, 0.0
+
+class Pace:
+    """Whether it is time for a write: all writing takes no more than a share of the time, and so many seconds."""
+
+    def __init__(self, share: float, ahead: float = 0.0) -> None:
+        self.share, self.ahead, self.spent = share, ahead, 0.0
         self.cost: float | None = None
 
     def allows(self, arrays: Callable[[], dict[str, np.ndarray]], elapsed: float) -> bool:
         """Whether these may be written, so many seconds after the start."""
         # Of all the time, not of that since the last write: workers that began together end together.
-        if max(self.cost or 0, SECONDS) + self.spent > self.share * elapsed:
+        left = self.ahead + self.share * elapsed - self.spent
+        if max(self.cost or 0, SECONDS) > left:
             return False
         if self.cost is None:
             self.cost = sum(values.nbytes for values in arrays().values()) / RATE
-        return self.spent + self.cost <= self.share * elapsed
+        return self.cost <= left
 
     def took(self, seconds: float) -> None:
         """What a write took is what the next one is taken to need."""
@@ -110,7 +115,7 @@ class _Worked(Pace):
 
 @lru_cache(maxsize=8)
 def _pace(parts: Parts) -> _Worked:
-    return _Worked(parts.share)
+    return _Worked(parts.share, AHEAD)
 
 
 def parts_of(path: Path) -> list[Path]:
