@@ -1,24 +1,23 @@
 """Learning with asymmetric kernels, out of core and distributed, on dask and zarr."""
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-
-@contextmanager
-def _loading() -> Iterator[None]:
-    """Without looking for garbage among what is loaded and stays, which takes a quarter of the time."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
-
-
-with _loading():
+if TYPE_CHECKING:
     from ask_dask.blocks import asymmetry
     from ask_dask.estimators import KSVD, AsKLSClassifier, AsKLSRegressor, AsymmetricNystroem, load
 
 __all__ = ["KSVD", "AsKLSClassifier", "AsKLSRegressor", "AsymmetricNystroem", "asymmetry", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    """What is public is loaded when it is asked for: `ask-dask` has seconds less in which it cannot be stopped."""
+    if name in __all__:
+        return getattr(import_module("ask_dask.blocks" if name == "asymmetry" else "ask_dask.estimators"), name)
+    if name in ("estimators", "kernels"):
+        return import_module(f"ask_dask.{name}")
+    raise AttributeError(f"module 'ask_dask' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import DATA
 
-from ask_dask.cli import app, main
+from ask_dask.cli import main
+from ask_dask.cli.commands import app
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

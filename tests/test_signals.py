@@ -49,7 +49,7 @@ def test_the_second_does_not_wait(number):
 
 SWALLOWED = """
 import os, sys, time
-from ask_dask.cli import commands
+from ask_dask.cli import commands, main
 class Ends:
     def __del__(self):
         os.kill(os.getpid(), int(sys.argv[1]))
@@ -62,9 +62,30 @@ def app(*_, **__):
     Ends()
     time.sleep(60)
 commands.app = app
-commands.main()
+main()
 """
 """The command, and a signal at a place where nothing can be raised; an object that it leaves half made."""
+
+
+LOADING = """
+import os, sys
+from ask_dask.cli import main
+class Finder:
+    def find_spec(name, *_):
+        if name == sys.argv[2]:
+            os.kill(os.getpid(), int(sys.argv[1]))
+sys.meta_path.insert(0, Finder)
+main()
+"""
+"""The command, told to stop when it loads a module."""
+
+
+@pytest.mark.parametrize("number", BOTH)
+@pytest.mark.parametrize("module", ["ask_dask.cli.commands", "numpy", "sklearn"])
+def test_while_the_command_loads(number, module):
+    process = subprocess.Popen([sys.executable, "-c", LOADING, str(int(number)), module],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    assert interrupted(process, number, sent=True)
 
 
 @pytest.mark.parametrize("number", BOTH)

@@ -1,10 +1,6 @@
-"""The commands, and the entry point that turns errors into exit codes."""
+"""The commands."""
 
-import logging
-import os
-import signal
 import sys
-import threading
 import warnings
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,18 +12,13 @@ from sklearn.exceptions import ConvergenceWarning
 from ask_dask import demo as demonstration
 from ask_dask import steps
 from ask_dask.cli.cluster import cluster
+from ask_dask.cli.entry import EXIT_CODES, WRONG
 from ask_dask.cli.ingest import ingest
-from ask_dask.cli.log import LOG, to_stderr
+from ask_dask.cli.log import LOG
 from ask_dask.cli.make import make
 from ask_dask.cli.run import AS_USUAL, Run, run_step
 from ask_dask.cli.words import in_lines, in_words, standing, verified
-from ask_dask.errors import AskDaskError, ResonanceWarning, Stopped
-
-DONE, WRONG, STOPPED, INTERRUPTED = 0, 1, 2, 130
-EXIT_CODES = """\
-Exit codes: 0 done; 1 something you can put right, said in one line on stderr (verify: damage was found); 2 stopped from
-outside and continued by the same command (SIGTERM of a time limit or a pre-emption, a scheduler that is gone); 130
-interrupted by Ctrl-C, likewise. A job that was killed (137) goes on in the same way."""
+from ask_dask.errors import InputError, ResonanceWarning
 
 app = App(
     name="ask-dask",
@@ -150,74 +141,20 @@ def demo(
     run.show(results, lambda found: "\n".join(in_words(result) for result in found if not result["skipped"]))
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
-    if issubclass(category, ResonanceWarning | ConvergenceWarning):
-        LOG.warning("Warning: %s", message)
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """The entry point: runs a command and exits."""
+def execute(arguments: list[str] | None) -> None:
+    """Run the command that these arguments (by default the program's own) name; an InputError says what is wrong."""
     warnings.showwarning = _show_warning  # type: ignore[assignment]
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # of what was cut off nobody asks how it ended
-    signal.signal(signal.SIGTERM, _told)
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as a shell has it of what it runs in the background
-        signal.signal(signal.SIGINT, _told)
-    if sys.unraisablehook is sys.__unraisablehook__:
-        sys.unraisablehook = _unraisable
-    to_stderr(os.environ.get("ASK_DASK_LOG") == "json", logging.WARNING)
     try:
         app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        cause = error.__cause__
+        if isinstance(error.__cause__, ValidationError):
+            raise InputError(f"{steps.complaint(error.__cause__, '--')}.") from error
         more = " Separate several values with commas." if isinstance(error, UnusedCliTokensError) else ""
-        _stop(f"{steps.complaint(cause, '--')}." if isinstance(cause, ValidationError) else f"{error}{more}")
+        raise InputError(f"{error}{more}") from error
     except ValidationError as error:
-        _stop(f"{steps.complaint(error, '--')}.")
-    except AskDaskError as error:
-        _stop(str(error), STOPPED if isinstance(error, Stopped) else WRONG)
-    except MemoryError as error:
-        _stop(f"Memory ran out ({error or 'no more to be had'}): give a budget with --memory, or fewer --workers.")
-    except OSError as error:
-        _stop(f"{error.filename or 'A file'}: {error.strerror or error}.")
-    except KeyboardInterrupt as stopped:
-        for number in (signal.SIGINT, signal.SIGTERM):  # it ends, and ends no sooner when told again
-            signal.signal(number, _unheard)
-        _stop("stopped; complete stores and checkpoints are kept: the same command goes on.",
-              STOPPED if isinstance(stopped, Terminated) else INTERRUPTED)  # fmt: skip
-    sys.exit(DONE)
+        raise InputError(f"{steps.complaint(error, '--')}.") from error
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM: ends a job as Ctrl-C does, cleanly, with an exit code of its own."""
-
-
-_STOPPING: set[int] = set()
-"""The signals that came."""
-
-
-def _told(number: int, frame: Any) -> None:
-    _STOPPING.add(number)
-    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
-
-
-def _unheard(number: int, frame: Any) -> None:
-    """Unlike SIG_IGN not for what this process may still start."""
-
-
-def _unraisable(given: Any) -> None:
-    """What comes where nothing can be raised, such as in the end of an object: a signal comes again in a moment.
-
-    Once one came, what objects say that it left half made is no matter.
-    """
-    if issubclass(given.exc_type, KeyboardInterrupt):
-        number = signal.SIGTERM if issubclass(given.exc_type, Terminated) else signal.SIGINT
-        again = threading.Timer(0.1, os.kill, (os.getpid(), number))
-        again.daemon = True
-        again.start()
-    elif not _STOPPING:
-        sys.__unraisablehook__(given)
-
-
-def _stop(message: str, code: int = WRONG) -> None:
-    LOG.error("%s", " ".join(message.split()), extra={"facts": {"exit_code": code}})
-    sys.exit(code)
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    if issubclass(category, ResonanceWarning | ConvergenceWarning):
+        LOG.warning("Warning: %s", message)

@@ -1,0 +1,92 @@
+"""The entry point: turns signals and errors into exit codes, from the first moment on."""
+
+import gc
+import logging
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+from ask_dask.cli.log import LOG, to_stderr
+from ask_dask.errors import AskDaskError, Stopped
+
+DONE, WRONG, STOPPED, INTERRUPTED = 0, 1, 2, 130
+EXIT_CODES = """\
+Exit codes: 0 done; 1 something you can put right, said in one line on stderr (verify: damage was found); 2 stopped from
+outside and continued by the same command (SIGTERM of a time limit or a pre-emption, a scheduler that is gone); 130
+interrupted by Ctrl-C, likewise. A job that was killed (137) goes on in the same way."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs a command and exits."""
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # of what was cut off nobody asks how it ended
+    signal.signal(signal.SIGTERM, _told)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as a shell has it of what it runs in the background
+        signal.signal(signal.SIGINT, _told)
+    if sys.unraisablehook is sys.__unraisablehook__:
+        sys.unraisablehook = _unraisable
+    to_stderr(os.environ.get("ASK_DASK_LOG") == "json", logging.WARNING)
+    try:
+        _loaded().execute(arguments)
+    except AskDaskError as error:
+        _stop(str(error), STOPPED if isinstance(error, Stopped) else WRONG)
+    except MemoryError as error:
+        _stop(f"Memory ran out ({error or 'no more to be had'}): give a budget with --memory, or fewer --workers.")
+    except OSError as error:
+        _stop(f"{error.filename or 'A file'}: {error.strerror or error}.")
+    except KeyboardInterrupt as stopped:
+        for number in (signal.SIGINT, signal.SIGTERM):  # it ends, and ends no sooner when told again
+            signal.signal(number, _unheard)
+        _stop("stopped; complete stores and checkpoints are kept: the same command goes on.",
+              STOPPED if isinstance(stopped, Terminated) else INTERRUPTED)  # fmt: skip
+    sys.exit(DONE)
+
+
+def _loaded() -> Any:
+    """The commands, with all that they need, which takes seconds."""
+    first = "ask_dask.cli.commands" not in sys.modules
+    if first:
+        gc.disable()  # it would look for garbage in what stays to the end, for most of a second
+    from ask_dask.cli import commands
+
+    if first:
+        gc.freeze()
+        gc.enable()
+    return commands
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: ends a job as Ctrl-C does, cleanly, with an exit code of its own."""
+
+
+_STOPPING: set[int] = set()
+"""The signals that came."""
+
+
+def _told(number: int, frame: Any) -> None:
+    _STOPPING.add(number)
+    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+
+def _unheard(number: int, frame: Any) -> None:
+    """Unlike SIG_IGN not for what this process may still start."""
+
+
+def _unraisable(given: Any) -> None:
+    """What comes where nothing can be raised, such as in the end of an object: a signal comes again in a moment.
+
+    Once one came, what objects say that it left half made is no matter.
+    """
+    if issubclass(given.exc_type, KeyboardInterrupt):
+        number = signal.SIGTERM if issubclass(given.exc_type, Terminated) else signal.SIGINT
+        again = threading.Timer(0.1, os.kill, (os.getpid(), number))
+        again.daemon = True
+        again.start()
+    elif not _STOPPING:
+        sys.__unraisablehook__(given)
+
+
+def _stop(message: str, code: int = WRONG) -> None:
+    LOG.error("%s", " ".join(message.split()), extra={"facts": {"exit_code": code}})
+    sys.exit(code)
