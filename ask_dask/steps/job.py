@@ -40,7 +40,7 @@ def read_job(path: Path) -> list[Step]:
         found = _Job(**tomllib.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"{path} cannot be read as TOML: {error}.") from error
     except ValidationError as error:
         raise InputError(f"{path}: {complaint(error)}.") from error
@@ -95,12 +95,12 @@ def run_job(steps: list[Step], overwrite: bool, say: Callable[[str], None]) -> l
                 say(f"{name}: skipped, {getattr(step, 'to', '')} is complete")
                 done.append({"step": step.title, "skipped": True})
                 continue
-            if made is not None:
-                if not (overwrite or getattr(step, "overwrite", False)):
-                    raise StoreError(
-                        f"{getattr(step, 'to', '')} was made with other parameters or from other inputs: pass "
-                        "--overwrite to make it again, or name another place."
-                    )
+            if made is not None and not (overwrite or getattr(step, "overwrite", False)):
+                raise StoreError(
+                    f"{getattr(step, 'to', '')} was made with other parameters or from other inputs: pass "
+                    "--overwrite to make it again, or name another place."
+                )
+            if overwrite:  # a checkpoint too, where the output was never finished
                 step = step.model_copy(update={"overwrite": True})  # noqa: PLW2901
             say(f"{name}: started")
             done.append({"step": step.title, "skipped": False} | step.run())
