@@ -109,7 +109,7 @@ trap clean EXIT
 ask-dask cluster certificates "$folder/tls" >/dev/null
 with=(--tls-ca-file "$folder/tls/ca.pem" --tls-cert "$folder/tls/cert.pem" --tls-key "$folder/tls/key.pem"
   --protocol tls --scheduler-file "$folder/scheduler.json" --no-dashboard --dashboard-address 127.0.0.1:0)
-dask scheduler --port 0 "${with[@]}" >>"$log" 2>&1 &
+DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES=10 dask scheduler --port 0 "${with[@]}" >>"$log" 2>&1 &
 scheduler=$!
 until [ -s "$folder/scheduler.json" ]; do
   kill -0 "$scheduler" 2>/dev/null || { echo "The scheduler did not start: see $log" >&2; exit 1; }
