@@ -193,8 +193,8 @@ FIT = ("fit", "--data", "data.zarr", "--quiet")
 PREDICT = ("predict", "--data", "new.zarr", "--quiet")
 X = ("--to", "x.zarr")
 REFUSED = [
-    ((*FIT, *X, "--gamma", "0"), "gamma=0 must be a finite number above 0"),
-    ((*FIT, *X, "--gamma=-1"), "gamma=-1 must be a finite number above 0"),
+    ((*FIT, *X, "--gamma", "0"), "gamma=0.0 must be a finite number above 0"),
+    ((*FIT, *X, "--gamma=-1"), "gamma=-1.0 must be a finite number above 0"),
     ((*FIT, *X, "--gamma", "a"), "--gamma: input should be a valid number"),
     ((*FIT, *X, "--landmarks", "3000"), "n_landmarks=3000 is more than the 2500 rows"),
     ((*FIT, *X, "--folds", "1"), "--folds: input should be greater than or equal to 2 (given '1')"),
@@ -241,6 +241,7 @@ REFUSED = [
     (("info", "train.txt"), "train.txt is not a store that ask-dask wrote"),
     (("inof", "data.zarr"), 'Did you mean "info"?'),
     (("demo", "--rows", "10"), "make 1000 or more"),
+    ((*FIT, *X, "--memory", "1e400GiB"), "--memory: not a size such as 2GiB"),
     (("run", "nowhere.toml"), "nowhere.toml cannot be read: No such file or directory"),
 ]
 

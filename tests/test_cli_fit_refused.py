@@ -28,7 +28,7 @@ REFUSED = [
     ((*FIT, "counts.zarr"), "The label columns of counts.zarr are not all 0 or 1: for numbers give --task regression"),
     ((*FIT, "kind.zarr", "--solver", "minres", "--ridge", "1"), "ridge goes with solver='direct', not 'minres'"),
     ((*FIT, "kind.zarr", "--exact", "--compare-exact"), "--compare-exact is of landmarks, and --exact has none"),
-    ((*FIT, "kind.zarr", "--landmarks", ","), "n_landmarks=[] must be one or more numbers above 0"),
+    ((*FIT, "kind.zarr", "--landmarks", ","), "n_landmarks=[] must be one or more whole numbers above 0"),
     ((*FIT, "kind.zarr", "--kernel", "graph"), "kind.zarr holds no graph: make it with ask-dask ingest graph."),
     ((*FIT, "g.zarr", "--kernel", "sne"), "the rows of g.zarr are numbers of nodes: use --kernel graph"),
     ((*FIT, "s.zarr", "--kernel", "kl-gaussian"), "the rows of s.zarr are numbers of items: use --kernel kl"),

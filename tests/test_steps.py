@@ -116,6 +116,16 @@ def test_changed_rows_are_noticed(folder):
     assert go(folder, overwrite=True)[0] == "ssrrr"
 
 
+@pytest.mark.parametrize(("text", "said"), [
+    ("a = " + "[" * 100_000, "j.toml cannot be read as TOML"),
+    ("[[step]]\ndo = 'fit'\ndata = 'd.zarr'\nto = 'm.zarr'\ngamma = 2020-01-01\n", r"j.toml, step 1 \(fit\): gamma: "),
+], ids=["deep", "date"])  # fmt: skip
+def test_a_job_file_that_is_none(tmp_path, text, said):
+    (tmp_path / "j.toml").write_text(text)
+    with pytest.raises(InputError, match=said):
+        steps.read_job(tmp_path / "j.toml")
+
+
 def test_secrets_of_urls_are_not_kept(done, tmp_path):
     fsspec = pytest.importorskip("fsspec")
     url = "memory://me:secret@host/train.txt"

@@ -242,13 +242,19 @@ def test_what_is_no_store(tmp_path):
     zarr.open_group(tmp_path / "two.zarr", mode="w", zarr_format=2)
     odd = zarr.open_group(tmp_path / "odd.zarr", mode="w", zarr_format=3)
     odd.attrs["ask_dask"] = "a string"
-    (tmp_path / "broken.zarr").mkdir()
-    (tmp_path / "broken.zarr" / "zarr.json").write_text('{"zarr_format": 3')
+    for number, schema in enumerate([[], {}, 5, "", None]):
+        of_no_kind = zarr.open_group(tmp_path / f"kind{number}.zarr", mode="w", zarr_format=3)
+        of_no_kind.attrs["ask_dask"] = {"schema": schema, "version": 2, "complete": True}
+    for name, text in (("broken", '{"zarr_format": 3'), ("deep", "[" * 100_000)):
+        (tmp_path / f"{name}.zarr").mkdir()
+        (tmp_path / f"{name}.zarr" / "zarr.json").write_text(text)
     (tmp_path / "empty").mkdir()
     (tmp_path / "text.txt").write_text("hello")
-    for name in ("array.zarr", "group.zarr", "two.zarr", "odd.zarr", "broken.zarr", "empty", "text.txt"):
-        with pytest.raises(StoreError, match=f"{name} is not a store that ask-dask wrote"):
-            store.open_store(tmp_path / name)
+    wrong = [path for path in tmp_path.iterdir() if path.name != "d.zarr"]
+    assert len(wrong) == 13
+    for path in wrong:
+        with pytest.raises(StoreError, match=f"{path.name} is not a store that ask-dask wrote"):
+            store.open_store(path)
     with pytest.raises(StoreError, match="There is no store"):
         store.open_store(tmp_path / "nowhere")
     with pytest.raises(StoreError, match=r"has no array 'Z'"):

@@ -4,6 +4,7 @@ That is numpy, scipy.sparse, dask, zarr, sparse rows in a store and data frames.
 """
 
 from collections.abc import Sequence
+from numbers import Integral, Real
 from typing import Any
 
 import dask.array as da
@@ -87,7 +88,10 @@ def check_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
             raise InputError(f"Input y contains NaN or infinity, first in row {bad}: give each row a label.")
         if (values != np.round(values)).any():
             raise InputError(f"Unknown label type: y holds continuous values such as {values[0]}, not classes.")
-    classes = np.unique(values)
+    try:
+        classes = np.unique(values)
+    except TypeError as error:
+        raise InputError(f"y holds labels that cannot be compared ({error}): give all of one type.") from error
     if len(classes) < 2:
         raise InputError(f"y holds only one class ({classes[0]}): a classifier needs at least two.")
     codes = np.empty(n_rows, np.int8 if len(classes) <= np.iinfo(np.int8).max else np.int32)
@@ -115,7 +119,10 @@ def check_values(y: Any, n_rows: int) -> np.ndarray:
         y = column_or_1d(y, warn=True)
     if y.ndim > 2 or y.dtype.kind not in "biufO":
         raise InputError(f"y has shape {y.shape} and dtype {y.dtype}: give numbers, (N,) or (N, L).")
-    values = y.astype(np.float64)
+    try:
+        values = y.astype(np.float64)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"y holds what is no number ({error}): give numbers.") from error
     if not np.isfinite(values).all():
         bad = int(np.argwhere(~np.isfinite(values))[0][0])
         raise InputError(f"Input y contains NaN or infinity, first in row {bad}: give each row a value.")
@@ -172,11 +179,12 @@ def check_parameters(estimator: Any, task: str, gammas: tuple[float, ...]) -> No
             raise InputError(f"{name.rstrip('_')}={getattr(given, name)!r} must be one of {said}.")
     for name in ("ridge", "damping"):
         value = getattr(given, name)
-        if not (np.isfinite(value) and value >= 0):
+        if not (_is_number(value) and np.isfinite(value) and value >= 0):
             raise InputError(f"{name}={value} must be a finite number, 0 or more.")
     if given.preconditioner != "auto" and not (isinstance(given.preconditioner, int) and given.preconditioner >= 0):
         raise InputError(f"preconditioner={given.preconditioner!r} must be 'auto' or how many, 0 for none.")
-    if not (0 < given.tol < 1) or not (isinstance(given.max_iter, int | np.integer) and given.max_iter >= 1):
+    if not (_is_number(given.tol) and 0 < given.tol < 1 and _is_number(given.max_iter, whole=True)
+            and given.max_iter >= 1):  # fmt: skip
         raise InputError(
             f"tol={given.tol} must be between 0 and 1, and max_iter={given.max_iter} a number of 1 or more."
         )
@@ -199,23 +207,27 @@ def check_parameters(estimator: Any, task: str, gammas: tuple[float, ...]) -> No
 
 def check_gammas(gamma: float | Sequence[float]) -> tuple[float, ...]:
     """The regularisation weights, each finite and above zero."""
-    gammas = tuple(float(g) for g in np.atleast_1d(gamma))
+    gammas = np.atleast_1d(gamma).tolist()
     if not gammas:
         raise InputError("gamma is an empty list: give at least one value above 0.")
     for g in gammas:
-        if not (np.isfinite(g) and g > 0):
-            raise InputError(f"gamma={g:g} must be a finite number above 0.")
-    return gammas
+        if not (_is_number(g) and np.isfinite(g) and g > 0):
+            raise InputError(f"gamma={g!r} must be a finite number above 0.")
+    return tuple(map(float, gammas))
+
+
+def _is_number(value: Any, whole: bool = False) -> bool:
+    return isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
 
 
 def check_counts(n_landmarks: Any, n_rows: int) -> tuple[int, ...]:
     """The landmark counts in increasing order: "auto" is 1000 or every row, None is every row."""
     if isinstance(n_landmarks, str) and n_landmarks == "auto":
         return (min(1000, n_rows),)
-    counts = (n_rows,) if n_landmarks is None else tuple(sorted({int(n) for n in np.atleast_1d(n_landmarks)}))
-    if not counts or counts[0] < 1:
-        raise InputError(f"n_landmarks={n_landmarks} must be one or more numbers above 0.")
-    return counts
+    counts = [n_rows] if n_landmarks is None else np.atleast_1d(n_landmarks).tolist()
+    if not counts or not all(_is_number(n, whole=True) and n >= 1 for n in counts):
+        raise InputError(f"n_landmarks={n_landmarks} must be one or more whole numbers above 0.")
+    return tuple(sorted(set(counts)))
 
 
 def choose_landmarks(
@@ -236,10 +248,11 @@ def choose_landmarks(
             every = np.arange(n_rows)
             return every, every, counts
         return *_chosen(how, counts[-1], X, kernel, codes, seed), counts
-    given = [np.asarray(side, np.int64) for side in (how if isinstance(how, tuple) else (how,))]
+    given = [np.asarray(side) for side in (how if isinstance(how, tuple) else (how,))]
     for side in given:
-        if side.ndim != 1 or not len(side) or side.min() < 0 or side.max() >= n_rows:
+        if side.ndim != 1 or not len(side) or side.dtype.kind not in "iu" or side.min() < 0 or side.max() >= n_rows:
             raise InputError(f"landmarks must be row numbers from 0 to {n_rows - 1}.")
+    given = [side.astype(np.int64) for side in given]
     most = max(len(side) for side in given)
     counted = not (isinstance(n_landmarks, str) or n_landmarks is None)
     counts = check_counts(n_landmarks, n_rows) if counted else (most,)

@@ -16,7 +16,7 @@ from ask_dask.errors import InputError
 
 def _split(values: Any) -> Any:
     """Lists may be written with commas: --gamma 1,10,100."""
-    values = [values] if isinstance(values, str | int | float) else values
+    values = values if isinstance(values, list | tuple) else [values]
     return [
         part for value in values for part in (value.split(",") if isinstance(value, str) else [value]) if part != ""
     ]
@@ -26,7 +26,7 @@ def _check_size(value: str | None) -> str | None:
     try:
         if value is None or parse_bytes(value) > 0:
             return value
-    except ValueError:
+    except (ValueError, OverflowError):
         pass
     raise ValueError("not a size such as 2GiB or 512MiB")
 

@@ -14,7 +14,7 @@ from ask_dask.store.attributes import KEY, VERSIONS
 from ask_dask.store.attributes import about as attributes
 from ask_dask.store.codecs import foreign
 from ask_dask.store.paths import data_place
-from ask_dask.store.places import Place, contents, files, located, reaching, zarr_store
+from ask_dask.store.places import UNREADABLE, Place, contents, files, located, reaching, zarr_store
 
 LARGEST_CHUNK, MOST_PARTS = 2 << 30, 10_000_000
 """Bytes of a chunk that the compressor can hold, and chunks of an array that a job can look after."""
@@ -40,9 +40,11 @@ def open_store(path: str | os.PathLike, schema: str | None = None) -> zarr.Group
             group = zarr.open_group(zarr_store(data), mode="r", zarr_format=3)
         about: Any = group.attrs[KEY]
         found, version = about["schema"], about["version"]
+        if not isinstance(found, str) or not found:
+            raise ValueError(found)
     except PermissionError as error:
         raise StoreError(f"{path} may not be read: check its permissions.") from error
-    except (OSError, KeyError, TypeError, ValueError) as error:
+    except UNREADABLE as error:
         if isinstance(error, StoreError):
             raise
         raise StoreError(f"{path} is not a store that ask-dask wrote: give one made by ask-dask.") from error
@@ -65,7 +67,7 @@ def open_store(path: str | os.PathLike, schema: str | None = None) -> zarr.Group
         try:
             with reaching(path):
                 member = group[name]
-        except (OSError, KeyError, TypeError, ValueError) as error:
+        except UNREADABLE as error:
             raise StoreError(
                 f"{path} is damaged, its array {name} cannot be opened ({error}): make it again."
             ) from error

@@ -8,7 +8,7 @@ import zarr
 
 from ask_dask.errors import StoreError
 from ask_dask.store.attributes import KEY, about
-from ask_dask.store.places import VERSION, Place, Url, contents, located, reaching, zarr_store
+from ask_dask.store.places import UNREADABLE, VERSION, Place, Url, contents, located, reaching, zarr_store
 
 METADATA = "zarr.json"
 
@@ -30,7 +30,7 @@ def data_place(place: Place) -> Place:
     """Where the data of a store lies: in the store itself or, on object storage, in the version that it points to."""
     try:
         version = json.loads((place / METADATA).read_bytes())["attributes"][KEY]["current"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except UNREADABLE as error:
         if isinstance(error, StoreError):
             raise
         return place
@@ -55,7 +55,7 @@ def _schema(place: Place) -> str | None:
     try:
         with reaching(place):
             return about(zarr.open_group(zarr_store(data_place(place)), mode="r", zarr_format=3)).get("schema")
-    except (OSError, KeyError, ValueError, TypeError) as error:
+    except UNREADABLE as error:
         if isinstance(error, StoreError):
             raise
         return None

@@ -21,6 +21,9 @@ from zarr.storage import FsspecStore
 
 from ask_dask.errors import StoreError, mask
 
+UNREADABLE = (OSError, KeyError, TypeError, ValueError, RecursionError)
+"""What reading metadata raises that nobody of us wrote."""
+
 VERSION, LEASE = re.compile(r"v-[0-9a-f]{8}"), re.compile(r"lease-(\d+)")
 """What lies below a store on object storage, beside its metadata: data, and the leases of jobs that write it."""
 
