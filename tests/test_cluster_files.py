@@ -200,6 +200,9 @@ def test_the_line_of_cron_runs(home):
     bare = {"HOME": str(home), "SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"} | python_path()
     assert_runs_every_night(home, lambda: checked("/bin/sh", "-c", command, env=bare))
     assert (home / "nightly" / "nightly.log").exists()
+    (home / "nightly" / "job.toml").write_text("[[step]]\n")  # cron mails what is printed
+    mail = subprocess.run(["/bin/sh", "-c", command], env=bare, capture_output=True, text=True, check=False).stdout
+    assert mail.startswith("ask-dask: job.toml, step 1") and mail.count("\n") == 1
 
 
 def test_cron_takes_the_crontab():
