@@ -81,7 +81,7 @@ main()
 
 
 @pytest.mark.parametrize("number", BOTH)
-@pytest.mark.parametrize("module", ["ask_dask.cli.commands", "numpy", "sklearn"])
+@pytest.mark.parametrize("module", ["ask_dask.cli.log", "ask_dask.cli.commands", "numpy", "sklearn"])
 def test_while_the_command_loads(number, module):
     process = subprocess.Popen([sys.executable, "-c", LOADING, str(int(number)), module],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip

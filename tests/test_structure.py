@@ -5,10 +5,13 @@ import importlib.metadata
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+
+import ask_dask
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "ask_dask"
@@ -94,3 +97,12 @@ def test_everything_public_has_a_docstring(path):
 def test_the_version_is_that_of_the_installed_package():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["version"] == importlib.metadata.version("ask_dask")
+
+
+def test_every_room_is_there_when_it_is_asked_for():
+    """Before anything else is loaded; all of `__all__` too."""
+    program = f"import ask_dask\nfor name in {[*ROOMS, *ask_dask.__all__]!r}: getattr(ask_dask, name)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert set(ask_dask.__all__) < set(dir(ask_dask))
+    with pytest.raises(AttributeError, match="module 'ask_dask' has no attribute 'nothing'"):
+        _ = ask_dask.nothing

@@ -1,15 +1,10 @@
 """The entry point: turns signals and errors into exit codes, from the first moment on."""
 
 import gc
-import logging
 import os
 import signal
 import sys
-import threading
 from typing import Any
-
-from ask_dask.cli.log import LOG, to_stderr
-from ask_dask.errors import AskDaskError, Stopped
 
 DONE, WRONG, STOPPED, INTERRUPTED = 0, 1, 2, 130
 EXIT_CODES = """\
@@ -20,13 +15,30 @@ interrupted by Ctrl-C, likewise. A job that was killed (137) goes on in the same
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs a command and exits."""
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # of what was cut off nobody asks how it ended
     signal.signal(signal.SIGTERM, _told)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as a shell has it of what it runs in the background
         signal.signal(signal.SIGINT, _told)
     if sys.unraisablehook is sys.__unraisablehook__:
         sys.unraisablehook = _unraisable
-    to_stderr(os.environ.get("ASK_DASK_LOG") == "json", logging.WARNING)
+    try:
+        _run(arguments)
+    except KeyboardInterrupt as stopped:
+        for number in (signal.SIGINT, signal.SIGTERM):  # it ends, and ends no sooner when told again
+            signal.signal(number, _unheard)
+        _stop("stopped; complete stores and checkpoints are kept: the same command goes on.",
+              STOPPED if isinstance(stopped, Terminated) else INTERRUPTED)  # fmt: skip
+    sys.exit(DONE)
+
+
+def _run(arguments: list[str] | None) -> None:
+    """Errors to exit codes; nothing is loaded before, so that signals are heard first."""
+    import logging
+
+    from ask_dask.cli.log import to_stderr
+    from ask_dask.errors import AskDaskError, Stopped
+
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # of what was cut off nobody asks how it ended
+    to_stderr(_as_json(), logging.WARNING)
     try:
         _loaded().execute(arguments)
     except AskDaskError as error:
@@ -35,12 +47,10 @@ def main(arguments: list[str] | None = None) -> None:
         _stop(f"Memory ran out ({error or 'no more to be had'}): give a budget with --memory, or fewer --workers.")
     except OSError as error:
         _stop(f"{error.filename or 'A file'}: {error.strerror or error}.")
-    except KeyboardInterrupt as stopped:
-        for number in (signal.SIGINT, signal.SIGTERM):  # it ends, and ends no sooner when told again
-            signal.signal(number, _unheard)
-        _stop("stopped; complete stores and checkpoints are kept: the same command goes on.",
-              STOPPED if isinstance(stopped, Terminated) else INTERRUPTED)  # fmt: skip
-    sys.exit(DONE)
+
+
+def _as_json() -> bool:
+    return os.environ.get("ASK_DASK_LOG") == "json"
 
 
 def _loaded() -> Any:
@@ -78,6 +88,8 @@ def _unraisable(given: Any) -> None:
 
     Once one came, what objects say that it left half made is no matter.
     """
+    import threading
+
     if issubclass(given.exc_type, KeyboardInterrupt):
         number = signal.SIGTERM if issubclass(given.exc_type, Terminated) else signal.SIGINT
         again = threading.Timer(0.1, os.kill, (os.getpid(), number))
@@ -88,5 +100,9 @@ def _unraisable(given: Any) -> None:
 
 
 def _stop(message: str, code: int = WRONG) -> None:
+    from ask_dask.cli.log import LOG, to_stderr
+
+    if not LOG.handlers:  # it was told to stop in its first moment
+        to_stderr(_as_json(), 0)
     LOG.error("%s", " ".join(message.split()), extra={"facts": {"exit_code": code}})
     sys.exit(code)
