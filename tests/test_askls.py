@@ -1,6 +1,8 @@
 """AsKLSClassifier: the oracle, every kind of input, invariance, conventions, bad input, its store."""
 
+import multiprocessing
 import warnings
+from concurrent.futures import ProcessPoolExecutor
 
 import dask
 import dask.array as da
@@ -97,7 +99,8 @@ def test_chunking_and_workers_do_not_matter(rows, scheduler):
 def test_processes_and_a_real_scheduler_give_the_same_answer():
     expected = AsKLSClassifier(**SMALL).fit(X, y)
     chunked = da.from_array(X, chunks=(100, 2))
-    with dask.config.set(scheduler="processes", num_workers=2):
+    spawned = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(2, spawned) as pool, dask.config.set(scheduler="processes", num_workers=2, pool=pool):
         close(AsKLSClassifier(**SMALL).fit(chunked, y), expected)
     cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", protocol="tcp://")
     with cluster, Client(cluster):
