@@ -91,10 +91,17 @@ def _check(codes: np.ndarray, score: np.ndarray, probability: np.ndarray, n_clas
             f"{n_classes} classes (two or more) need codes (n,), score (n, {outputs}), probability (n, {n_classes}); "
             f"the shapes are {codes.shape}, {score.shape} and {probability.shape}."
         )
+    largest = 1 + 1e-6
+    if not n or (  # of all at once, in a tenth of the time: a NaN is in the smallest, and neither below 0 nor above it
+        0 <= codes.min() <= codes.max() < n_classes
+        and not np.isnan(score.min())
+        and 0 <= probability.min() <= probability.max() <= largest
+    ):
+        return
     for wrong, what in (
         ((codes < 0) | (codes >= n_classes), f"class code outside 0..{n_classes - 1}"),
         (np.isnan(score).any(axis=1), "score that is NaN"),
-        (~((probability >= 0) & (probability <= 1 + 1e-6)).all(axis=1), "probability outside 0..1"),
+        (~((probability >= 0) & (probability <= largest)).all(axis=1), "probability outside 0..1"),
     ):
         if wrong.any():
             raise InputError(f"Row {int(wrong.argmax())} of the block has a {what}: fit the model again.")
