@@ -213,23 +213,23 @@ def test_all_workers_killed_and_replaced(place, exact):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("change", ["", EAGER], ids=["as it is", "a checkpoint for each shard"])
-def test_the_job_itself_killed_at_random_moments(place, capsys, change):
+@pytest.mark.parametrize("change, pause", [("", 1.5), (EAGER, 0.5)], ids=["as it is", "a checkpoint for each shard"])
+def test_the_job_itself_killed_at_random_moments(place, capsys, change, pause):
     """Twenty times, a quarter of them before the pass has begun."""
     dataset("d.zarr", shards := 200)
-    expected, rng, lost, lives, kept = straight(place), RNG(2), [], 0, set()
-    machines = Machines(place, workers=2, pause=0.5 if change else 0.1)  # a checkpoint takes less than a shard
+    expected, rng, lost, kept = straight(place), RNG(2), [], set()
+    machines = Machines(place, workers=2, pause=pause)  # to keep a shard takes less than 2 % of it, or less than it
     try:
-        while lives < 20 and len(kept) < shards - 20:
+        while len(lost) < 20:
             before, running = len(machines.begun), fit(place, "--cluster", "scheduler.json", change=change)
             if rng.random() < 0.25:
                 time.sleep(rng.uniform(0, 1))
             else:
-                enough = before + rng.integers(1, 14 if change else 60)
+                enough = before + rng.integers(1, 12)
                 wait_until(lambda enough=enough: len(machines.begun) >= enough, process=running)
                 time.sleep(rng.uniform(0, machines.pause))  # else always just when a shard has ended
             running.kill()
-            begun, lives = machines.begun[before:], lives + 1  # workers may begin more until they are told
+            begun = machines.begun[before:]  # workers may begin more until they are told
             time.sleep(0.5)
             kept = kept_of(".m.zarr.checkpoint")
             lost.append(sum(number not in kept for number in begun))
@@ -238,8 +238,7 @@ def test_the_job_itself_killed_at_random_moments(place, capsys, change):
     finally:
         machines.close()
     with capsys.disabled():
-        print(f"\njob killed {lives} times: {sum(lost)} shards begun again, each time {sorted(lost)}; "
+        print(f"\njob killed {len(lost)} times: {sum(lost)} shards begun again, each time {sorted(lost)}; "
               f"{len(kept)} of {shards} kept at the last")  # fmt: skip
-    assert kept and lives >= 10
-    if change:  # on each worker what runs, and nothing that has ended
-        assert max(lost) <= 2
+    assert kept
+    assert max(lost) <= 2  # on each worker what runs, and nothing that has ended

@@ -96,7 +96,7 @@ def _shard(block: Block, rows: np.ndarray, folds: np.ndarray, shared: tuple[Any,
         here = np.flatnonzero(folds == fold)
         out[here] = blocks.discriminants(block[rows[here]], kernel, source[fold], target[fold], intercepts[fold])
     of_pairs = out.reshape(len(rows), 2, pairs, -1).transpose(2, 0, 1, 3)
-    return of_pairs.reshape(pairs, len(rows), -1)
+    return np.ascontiguousarray(of_pairs.reshape(pairs, len(rows), -1))  # each pair is scored by itself
 
 
 @dataclass(frozen=True)
