@@ -17,9 +17,11 @@ from ask_dask.errors import InputError
 def _split(values: Any) -> Any:
     """Lists may be written with commas: --gamma 1,10,100."""
     values = values if isinstance(values, list | tuple) else [values]
-    return [
-        part for value in values for part in (value.split(",") if isinstance(value, str) else [value]) if part != ""
-    ]
+    parts = [part for value in values for part in (value.split(",") if isinstance(value, str) else [value])]
+    kept = [part for part in parts if part != ""]
+    if kept and len(kept) < len(parts):
+        raise ValueError("a value is missing beside a comma")
+    return kept
 
 
 def _check_size(value: str | None) -> str | None:
