@@ -21,6 +21,7 @@ from distributed.security import Security
 
 from ask_dask import load, store
 from ask_dask.cluster import make_certificates, running_on
+from ask_dask.cluster.places import STARTED
 from ask_dask.cluster.security import NAMES, own_security
 from ask_dask.errors import InputError, StoreError
 
@@ -79,18 +80,23 @@ def waiting(address):
 
 
 async def asked(address, security, timeout):
-    """What the scheduler says it is."""
-    async with rpc(address, connection_args=security.get_connection_args("client"), timeout=timeout) as scheduler:
-        return (await scheduler.identity())["type"]
+    """What a scheduler or a worker says it is."""
+    async with rpc(address, connection_args=security.get_connection_args("client"), timeout=timeout) as there:
+        return (await there.identity())["type"]
+
+
+def assert_refused(address, folder):
+    """One who comes without TLS, and one with a certificate of the authority of a folder, which is another."""
+    for at, security in ((address.replace("tls", "tcp"), Security()), (address, own_security(folder))):
+        with pytest.raises(OSError, match="before comm was established"):
+            asyncio.run(asked(at, security, 5))
 
 
 def test_who_has_no_certificate_of_the_scheduler_is_refused(machines, tmp_path):
     folder, address, _ = machines
     make_certificates(tmp_path / "others")
     assert asyncio.run(asked(f"tls://{address}", own_security(folder / "tls"), 30)) == "Scheduler"
-    for protocol, security in (("tcp", Security()), ("tls", own_security(tmp_path / "others"))):
-        with pytest.raises(OSError, match="before comm was established"):
-            asyncio.run(asked(f"{protocol}://{address}", security, 5))
+    assert_refused(f"tls://{address}", tmp_path / "others")
     careless = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     careless.check_hostname, careless.verify_mode = False, ssl.CERT_NONE
     with (
@@ -140,16 +146,48 @@ def test_processes_listen_on_loopback():
         assert len(found) >= 2 and {place.ip for place in found} == {"127.0.0.1"}
 
 
-def test_processes_that_listen_wider_talk_tls():
+@pytest.mark.parametrize("own", [False, True], ids=["temporary", "own"])
+def test_processes_that_listen_wider_talk_tls(tmp_path, own):
+    """Who has no certificate of theirs, or one of another authority, gets no answer of the scheduler or of a worker."""
     import dask
     from distributed import default_client
 
+    for name in ("tls", "others"):
+        make_certificates(tmp_path / name)
     before = listening([psutil.Process()])
-    with running_on("processes", workers=1, host="0.0.0.0"):
-        assert default_client().scheduler.address.startswith("tls://")
+    with running_on("processes", workers=1, host="0.0.0.0", tls=tmp_path / "tls" if own else None):
+        client = default_client()
+        assert client.scheduler.address.startswith("tls://")
         assert dask.delayed(sum)([40, 2]).compute() == 42
         wide = {place for place in listening([psutil.Process()]) - before if place.ip != "127.0.0.1"}
         assert wide and not any(answers_http(place.port) for place in wide)
+        ours = own_security(tmp_path / "tls") if own else client.security
+        for address, kind in ((client.scheduler.address, "Scheduler"), (*client.scheduler_info()["workers"], "Worker")):
+            assert asyncio.run(asked(address, ours, 30)) == kind
+            assert_refused(address, tmp_path / "others")
+
+
+@pytest.mark.parametrize(("host", "said"), [("127.0.0.1", None), ("192.0.2.77", "No cluster starts on 192.0.2.77: ")])
+def test_slurm_talks_tls_wherever_it_listens(tmp_path, monkeypatch, host, said):
+    """On a queue that takes jobs and starts none."""
+    import dask
+
+    pytest.importorskip("dask_jobqueue")
+    for name, does in (("sbatch", "echo Submitted batch job 1"), ("scancel", ":")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    size = {f"jobqueue.slurm.{name}": value for name, value in (("cores", 1), ("processes", 1), ("memory", "1GB"))}
+    with dask.config.set(size | {"jobqueue.slurm.shared-temp-directory": str(tmp_path)}):
+        if said:
+            with pytest.raises(InputError, match=re.escape(said)), STARTED["slurm"](1, host, None):
+                pass
+            return
+        with STARTED["slurm"](1, host, None) as client:
+            address = client.scheduler.address
+            assert address.startswith(f"tls://{host}:")
+            make_certificates(tmp_path / "others")
+            assert_refused(address, tmp_path / "others")
 
 
 def test_certificates_are_this_users_alone_and_never_replaced(tmp_path, ask):

@@ -10,7 +10,7 @@ from typing import Any
 import dask
 from dask.system import CPU_COUNT
 
-from ask_dask.cluster.security import LOOPBACK, own_security, security_for
+from ask_dask.cluster.security import LOOPBACK, own_security, security_for, temporary_security
 from ask_dask.compute import connected
 from ask_dask.errors import InputError
 
@@ -100,7 +100,7 @@ def _processes(workers: int | None, host: str | None, tls: Path | str | None) ->
                 silence_logs=logging.CRITICAL,  # what goes wrong is raised here
             )
     except (OSError, RuntimeError) as error:
-        raise InputError(f"No cluster starts on {host or LOOPBACK}: {error.__cause__ or error}.") from error
+        raise _not_started(host or LOOPBACK, error) from error
     with cluster, Client(cluster) as client:
         yield client
 
@@ -112,28 +112,37 @@ def _slurm(workers: int | None, host: str | None, tls: Path | str | None) -> Ite
         raise InputError("slurm needs --workers, the number of worker processes that its jobs start in all.")
     try:
         from dask_jobqueue import SLURMCluster
+        from dask_jobqueue.slurm import SLURMJob
     except ImportError as error:
         raise InputError("slurm needs dask-jobqueue: pip install 'ask_dask[slurm]'.") from error
     from distributed import Client
 
     try:
+        SLURMJob()  # reads the configuration
+    except ValueError as error:
+        raise InputError(
+            f"slurm needs a configuration of dask-jobqueue (jobqueue.slurm), such as cluster/jobqueue.yaml in "
+            f"~/.config/dask: {str(error).splitlines()[0]}"
+        ) from error
+    try:
         cluster = SLURMCluster(
             n_workers=workers,
             protocol="tls://",
-            security=security_for(host or "", tls),
+            security=own_security(tls) if tls else temporary_security(),  # on loopback too: its workers talk TLS
             scheduler_options=NO_DASHBOARD | ({"host": host} if host else {}) | _configured("scheduler-options", {}),
             worker_extra_args=[*_configured("worker-extra-args", []), "--no-dashboard",
                                "--dashboard-address", NO_DASHBOARD["dashboard_address"]],
             shared_temp_directory=_configured("shared-temp-directory", None) or str(Path.cwd()),
             silence_logs=logging.CRITICAL,
         )  # fmt: skip
-    except ValueError as error:
-        raise InputError(
-            f"slurm needs a configuration of dask-jobqueue (jobqueue.slurm), such as cluster/jobqueue.yaml in "
-            f"~/.config/dask: {str(error).splitlines()[0]}"
-        ) from error
+    except (OSError, RuntimeError, ValueError) as error:
+        raise _not_started(host or "this machine", error) from error
     with cluster, Client(cluster) as client:
         yield client
+
+
+def _not_started(host: str, error: Exception) -> InputError:
+    return InputError(f"No cluster starts on {host}: {error.__cause__ or error}.")
 
 
 def _configured(name: str, default: Any) -> Any:
