@@ -9,11 +9,14 @@ def mask(text: str) -> str:
 
     >>> mask("ftp://me:secret@host/train.txt"), mask("https://host/a.gz?Signature=1"), mask("a@b.txt")
     ('ftp://***@host/train.txt', 'https://host/a.gz?***', 'a@b.txt')
+    >>> mask("s3:/key:secret@bucket/a"), mask("memory:///me:secret@host/a")  # as a Path, and as fsspec writes it
+    ('s3:/***@bucket/a', 'memory:///***@host/a')
     >>> mask("There is no file s3://key:se/cret@bucket/a: check the path?")
     'There is no file s3://***@bucket/a: check the path?'
     """
-    text = re.sub(r"://(?:[^/\s]*:.*|[^/\s]*)@", "://***@", text)  # a secret may hold a slash; rather too much
-    return re.sub(r"(://[^\s?'\"]*\?)[^\s'\"]*[^\s'\":;,.)]", r"\1***", text)
+    # A secret may hold a slash; rather too much.
+    text = re.sub(r"(\w\w:/{1,3})(?:[^/\s]*:.*|[^/\s]*)@", r"\1***@", text)
+    return re.sub(r"(\w\w:/{1,3}[^\s?'\"]*\?)[^\s'\"]*[^\s'\":;,.)]", r"\1***", text)
 
 
 class AskDaskError(Exception):

@@ -35,6 +35,8 @@ HOST = "memory://me:hunter2@host"
 )
 def test_what_is_shown_of_a_url(url, shown):
     assert mask(url) == str(store.located(url)) == f"{store.located(url)}" == shown
+    for slashes in (":/", ":///"):  # a Path of it has one, and fsspec's name for it three
+        assert mask(url.replace("://", slashes)) == shown.replace("://", slashes)
     said = f"There is no store at {url}: check the path."
     for kind in (AskDaskError, InputError, StoreError):
         error = pickle.loads(pickle.dumps(kind(said)))  # as it comes from a worker
@@ -73,6 +75,37 @@ def test_nothing_of_a_job_tells_the_secrets_of_its_inputs(tmp_path, ask, monkeyp
     assert safe(caplog.text)
 
 
+def test_nothing_of_a_job_tells_the_secrets_of_its_stores_and_its_file(tmp_path, ask, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make_criteo("train.txt", 600)
+    put("train.txt", (tmp_path / "train.txt").read_bytes())
+    job = put("job.toml", TOLD.encode())
+    for command in (
+        ("run", job, "--json", "--verbose"), ("run", job, "--log", "json"),  # then all is complete
+        ("score", "--predictions", f"{HOST}/out.zarr", "--data", f"{HOST}/data.zarr", "--json"),
+        ("report", "--model", f"{HOST}/model.zarr", "--predictions", f"{HOST}/out.zarr", "--to", "page.html"),
+        ("info", f"{HOST}/model.zarr"), ("verify", f"{HOST}/out.zarr"), ("status", f"{HOST}/out.zarr", "--json"),
+    ):  # fmt: skip
+        code, out, err = ask(*command)
+        assert code == 0 and safe(out, err), err
+    fs, place = store.opened(HOST)
+    kept = [fs.cat_file(name) for name in fs.find(place) if not name.endswith("job.toml")]
+    kept.append((tmp_path / "page.html").read_bytes())
+    assert len(kept) > 50 and not [secret for secret in SECRETS for content in kept if secret.encode() in content]
+    damaged = next(name for name in fs.find(f"{place}/data.zarr") if "/X/c/" in name)
+    fs.pipe_file(damaged, fs.cat_file(damaged)[:50] + b"?" + fs.cat_file(damaged)[51:])
+    code, out, err = ask("verify", f"{HOST}/data.zarr")
+    assert code == 1 and "/X is damaged" in out and safe(out, err)
+    code, out, err = ask("fit", "--data", f"{HOST}/data.zarr", *QUICK, "--landmarks", "20", "--to", f"{HOST}/m.zarr")
+    assert code == 1 and "/X is damaged" in err and safe(out, err)
+
+
+def test_a_job_script_keeps_no_secret(ask):
+    for url in ("s3://AKIA:wJalr/XUtn@bucket/d.zarr", "https://host/d.zarr?sig=s1gn"):
+        result = ask("cluster", "script", "slurm", "--", "fit", "--data", url, "--to", "m.zarr")
+        assert refused(result, "give credentials in environment variables") and safe(result[2])
+
+
 def test_a_graph_and_its_files_beside(tmp_path, ask, monkeypatch):
     monkeypatch.chdir(tmp_path)
     edges, nodes = put("e.txt?sig=s1gn", b"a b\nb c\n"), put("n.txt?sig=s1gn", b"a\nb\nc\n")
@@ -84,6 +117,35 @@ def test_a_graph_and_its_files_beside(tmp_path, ask, monkeypatch):
     assert refused(result, "node 'b' is not in few.txt") and safe(result[2])
 
 
+TOLD = """
+[[step]]
+do = "ingest"
+format = "criteo"
+files = ["train.txt"]
+to = "data.zarr"
+buckets = 64
+
+[[step]]
+do = "fit"
+data = "data.zarr"
+to = "model.zarr"
+gamma = [0.5]
+folds = 2
+landmarks = [20]
+bandwidth = 9
+
+[[step]]
+do = "predict"
+model = "model.zarr"
+data = "memory://me:hunter2@host/data.zarr"
+to = "out.zarr"
+
+[[step]]
+do = "report"
+model = "model.zarr"
+predictions = "out.zarr"
+to = "page.html"
+"""
 JOB = '[[step]]\ndo = "ingest"\nformat = "criteo"\nfiles = ["{url}"]\nto = "d.zarr"\n'
 
 
@@ -103,6 +165,8 @@ JOB = '[[step]]\ndo = "ingest"\nformat = "criteo"\nfiles = ["{url}"]\nto = "d.za
         ("demo", "--to", "nosuch://me:hunter2@host/a"),
         ("make", "criteo", "--rows", "10", "--to", "nosuch://me:hunter2@host/a"),
         ("run", "job.toml"),
+        ("run", f"{HOST}/nowhere.toml"),
+        ("run", "nosuch://AKIA:wJalr/XUtn@host/job.toml"),
     ],
 )
 def test_no_refusal_tells_a_secret(tmp_path, ask, monkeypatch, command):

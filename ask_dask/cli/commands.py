@@ -117,9 +117,9 @@ def run_job(
     Parameters
     ----------
     job
-        A TOML file of [[step]] tables, each with do = "make", "ingest", "fit", "embed", "predict", "score" or "report"
-        and that command's options, ingest with format = "criteo" (or another) and files; paths are relative to the
-        file.
+        A TOML file, here or at a URL, of [[step]] tables, each with do = "make", "ingest", "fit", "embed", "predict",
+        "score" or "report" and that command's options, ingest with format = "criteo" (or another) and files; paths are
+        relative to the file.
     """
     with run.running():
         results = steps.run_job(steps.read_job(job), overwrite, run.say)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dask.utils import parse_bytes
 
-from ask_dask.errors import InputError
+from ask_dask.errors import InputError, mask
 
 FOR_WORKERS = 0.8
 """Share of a node's memory that its workers may take; on the first node the scheduler and the job have the rest."""
@@ -43,7 +43,7 @@ def job_script(
     Raises
     ------
     InputError
-        A number is not positive, or memory or time is not written as it must be.
+        A number is not positive, memory or time is not written as it must be, or a URL in the command holds a secret.
 
     Examples
     --------
@@ -69,6 +69,9 @@ def job_script(
     each = int(mebibytes * FOR_WORKERS / cores)
     if each < 1:
         raise InputError(f"memory={memory!r} is too little for {cores} workers.")
+    for word in command:
+        if mask(word) != word:
+            raise InputError(f"The script would keep the secret of {word}: give credentials in environment variables.")
     return HEAD.format(
         nodes=nodes, cores=cores, memory=mebibytes, time=time, job=shlex.join(["ask-dask", *command]), each=each,
         prologue=prologue or "# source .venv/bin/activate",

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from ask_dask import store
 from ask_dask.errors import AskDaskError, InputError, StoreError
 from ask_dask.steps.each import Predict, Report, Score
 from ask_dask.steps.embed import Embed
@@ -29,17 +30,22 @@ class _Job(BaseModel):
 
 
 def read_job(path: Path) -> list[Step]:
-    """The steps of a TOML file, checked; relative paths are taken from the file's folder.
+    """The steps of a TOML file, here or at a URL, checked; relative paths are taken from the file's folder.
 
     Raises
     ------
     InputError
         No such file, not TOML, or a step with a wrong or missing option: names the step and the option.
+    StoreError
+        The storage of its URL cannot be reached.
     """
+    path = store.located(path)
     try:
         found = _Job(**tomllib.loads(path.read_text(encoding="utf-8")))
+    except StoreError:
+        raise
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+        raise InputError(f"{path} cannot be read: {error.strerror or 'no such file'}.") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"{path} cannot be read as TOML: {error}.") from error
     except ValidationError as error:
@@ -110,18 +116,15 @@ def run_job(steps: list[Step], overwrite: bool, say: Callable[[str], None]) -> l
 
 
 def placed(step: Step, folder: Path) -> Step:
-    """The step with its relative paths taken from a folder; URLs stay."""
+    """The step with its relative paths taken from a folder, here or at a URL; URLs stay."""
 
     def place(path: Any) -> Any:
         if isinstance(path, list):
             return [place(part) for part in path]
-        return (
-            path
-            if path is None or "://" in str(path)
-            else type(path)(folder / path)
-            if isinstance(path, str)
-            else folder / path
-        )
+        if path is None or isinstance(whole := store.located(path), store.Url) or whole.is_absolute():
+            return path
+        found = folder / path
+        return found if isinstance(path, Path) else getattr(found, "url", str(found))
 
     return step.model_copy(
         update={name: place(getattr(step, name)) for name in step.paths if name in type(step).model_fields}
