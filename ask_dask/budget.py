@@ -88,6 +88,17 @@ def cache_rows(n_landmarks: int) -> int:
     return max(few, int(np.clip(4 * CACHE_ROWS * 1000 // n_landmarks, 16, CACHE_ROWS)))
 
 
+def labels_plan(n_rows: int, label_bytes: int, n_weights: int) -> Plan:
+    """Memory of labels and weights when a fit reads them: so many bytes a row of the labels and their copy; class
+    numbers, folds and the order that is shuffled for them; so many float64 a row of weights.
+
+    >>> print(labels_plan(100_000_000, label_bytes=16, n_weights=3))
+    labels 1.5 GiB, class numbers and folds 667.6 MiB, weights 2.2 GiB
+    """
+    return Plan({"labels": n_rows * label_bytes, "class numbers and folds": 7 * n_rows,
+                 "weights": 8 * n_weights * n_rows})  # fmt: skip
+
+
 def moments_plan(
     n_landmarks: int,
     n_rows: int,

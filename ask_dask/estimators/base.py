@@ -25,7 +25,7 @@ from ask_dask.estimators.inputs import (
 )
 from ask_dask.estimators.merge import STACKED, combine
 from ask_dask.estimators.outputs import Outputs, Task
-from ask_dask.estimators.plan import Sizes, check_memory, engine_of, is_exact, solver_of
+from ask_dask.estimators.plan import Sizes, check_label_memory, check_memory, engine_of, is_exact, solver_of
 from ask_dask.estimators.problem import Fitted, Placed, Problem
 from ask_dask.estimators.reference import landmark_error
 from ask_dask.kernels import Kernel, Symmetrised
@@ -97,6 +97,7 @@ class AsKLS(BaseEstimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
         X = check_rows(self, X, reset=True)
+        check_label_memory(self, X.shape[0], y, sample_weight)
         outputs = self._check_y(y, X.shape[0])
         self.task_: Task = outputs.task
         self.n_outputs_ = outputs.q

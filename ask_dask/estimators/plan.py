@@ -1,5 +1,6 @@
 """Which way a fit is solved, and whether its plan fits the memory."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 import zarr
 from dask.utils import parse_bytes
+from sklearn.base import is_regressor
 
 from ask_dask import budget, compute, store
 from ask_dask.errors import InputError
@@ -127,6 +129,24 @@ def solver_of(estimator: Any, sizes: Sizes) -> str:
     needed = {"direct": sizes.moments(sizes.counts[-1]).total, "minres": sizes.blockwise(sizes.counts[-1]).total}
     fitting = [name for name, count in needed.items() if count <= bytes_]
     return min(fitting, key=sizes.seconds().__getitem__) if fitting else min(needed, key=needed.__getitem__)
+
+
+def check_label_memory(estimator: Any, n_rows: int, y: Any, sample_weight: Any) -> None:
+    """Raise BudgetError when labels or weights that are to be read do not fit the memory, with what is made of them."""
+    given = [values for values in (y, sample_weight) if is_lazy(values) and values.ndim]
+    if not given:
+        return
+    rows = max(n_rows, *(int(np.nan_to_num(values.shape[0])) for values in given))  # dask may not know how many
+    weights = (3 if sample_weight is not None else 0) + (4 if getattr(estimator, "class_weight", None) else 0)
+    budget.check(partial(budget.labels_plan, label_bytes=_label_bytes(estimator, y), n_weights=weights), rows,
+                 limit(estimator.memory), "rows")  # fmt: skip
+
+
+def _label_bytes(estimator: Any, y: Any) -> int:
+    """Bytes of a row of labels that are read, and of its copy: in order to find the classes, or as real values."""
+    if not is_lazy(y):
+        return 0
+    return math.prod(y.shape[1:]) * (y.dtype.itemsize + (8 if is_regressor(estimator) else y.dtype.itemsize))
 
 
 def check_memory(estimator: Any, solver: str, X: Any, outputs: Outputs, sizes: Sizes) -> None:
