@@ -51,6 +51,55 @@ def test_a_hostile_store_is_not_taken(tmp_path, ask, change, said):
     assert refused(ask("info", path), "s.zarr is")
 
 
+def seal_without_X(path):
+    """The list of files, which its maker made anew, does not have X."""
+    group = zarr.open_group(path)
+    listing.close(group, path)
+    store.describe(group, listed={name: of for name, of in store.about(group)["listed"].items() if name[0] != "X"})
+    store.describe(group, seal=listing._seal(store.about(group)))
+
+
+def test_an_array_that_is_not_listed_is_not_taken(tmp_path, ask):
+    path = write(tmp_path / "s.zarr")
+    hostile(path, codecs=[{"name": "bytes"}, {"name": "gzip", "configuration": {"level": 9}}])
+    seal_without_X(path)
+    with pytest.raises(StoreError, match=r"s\.zarr is damaged, X/zarr.json was added after the store was made"):
+        store.open_store(path)
+    assert "X/zarr.json was added" in ask("verify", path)[1]
+
+
+def test_nor_is_a_link_to_one(tmp_path):
+    path = write(tmp_path / "s.zarr")
+    (path / "X").rename(tmp_path / "elsewhere")
+    (path / "X").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    seal_without_X(path)
+    with pytest.raises(StoreError, match=r"X/ was added after the store was made"):
+        store.open_store(path)
+
+
+def test_nor_one_on_object_storage(memory):
+    with store.create(f"{memory}/s.zarr", "dataset") as group:
+        store.create_array(group, "X", (50, 3), np.float32)[:] = 1
+    fs, found = store.opened(f"{memory}/s.zarr")
+    (data,) = (name for name in fs.ls(found, detail=False) if "/v-" in name)
+    fs.copy(f"{data}/X/zarr.json", f"{data}/Y/zarr.json")
+    with pytest.raises(StoreError, match=r"s\.zarr is damaged, Y/zarr.json was added"):
+        store.open_store(f"{memory}/s.zarr")
+
+
+@pytest.mark.parametrize(("where", "said"), [("", "its group /"), ("inner", "its group inner")])
+def test_a_copy_of_metadata_that_no_file_backs_is_not_taken(tmp_path, where, said):
+    """Zarr would believe the copy."""
+    path = write(tmp_path / "s.zarr")
+    store.create_array(zarr.open_group(path).create_group("inner"), "X", (3,), float)
+    with pytest.warns(UserWarning, match="Consolidated metadata"):
+        zarr.consolidate_metadata(path / where)
+    (path / where / "X" / "zarr.json").unlink()
+    listing.close(zarr.open_group(path), path)
+    with pytest.raises(StoreError, match=f"s.zarr is not taken: {said} has consolidated metadata, which ask-dask does"):
+        store.open_store(path)
+
+
 def test_a_chunk_that_would_fill_the_memory_is_refused(tmp_path):
     """A few hundred bytes that stand for 256 MiB, with the checksum that their maker gives them."""
     path = write(tmp_path / "s.zarr")
@@ -71,6 +120,22 @@ def test_a_chunk_that_would_fill_the_memory_is_refused(tmp_path):
         store.read(array)
     assert tracemalloc.get_traced_memory()[1] < 16 << 20
     tracemalloc.stop()
+
+
+@pytest.mark.parametrize("labels", [(), (2,)], ids=["classes", "several"])
+def test_labels_that_would_fill_the_memory_are_not_read(tmp_path, ask, labels):
+    """A store of two kilobytes that claims twenty million rows."""
+    n = 20_000_000
+    with store.create(tmp_path / "s.zarr", "dataset") as group:
+        for name, more in (("X", (3,)), ("y", labels)):
+            group.create_array(name, shape=(n, *more), chunks=(1 << 18, *more), dtype="i8", compressors=store.QUICK)
+        store.describe(group, fingerprint="h", n_rows=n, format="table")
+    tracemalloc.start()
+    result = ask("fit", "--data", tmp_path / "s.zarr", "--to", tmp_path / "m.zarr", "--memory", "100MiB", "--quiet")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert refused(result, "rows=20000000 needs ") and "the memory budget is 100.0 MiB: use rows=" in result[2]
+    assert peak < 50 << 20
 
 
 def test_names_that_lead_out_of_the_store_are_not_followed(tmp_path):

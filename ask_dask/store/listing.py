@@ -1,4 +1,4 @@
-"""The list of a store's files that its attributes carry: what is missing, cut short or changed is named.
+"""The list of a store's files that its attributes carry: what is missing, cut short, changed or added is named.
 
 Chunks have checksums of their own; metadata, which zarr does not check, is hashed here, and the attributes, which hold
 the list, carry a hash of themselves.
@@ -27,12 +27,17 @@ def members(attributes: dict[str, Any]) -> list[str]:
 
 
 def wrong(place: Place) -> list[str]:
-    """What of a complete store is missing, cut short or changed, in words; chunks are not read."""
+    """What of a complete store is missing, cut short, changed or added, in words; chunks are not read.
+
+    Added is what zarr would open although the list does not have it: an array, a group, or a link to either.
+    """
     attributes = json.loads((place / METADATA).read_text(encoding="utf-8"))["attributes"][KEY]
     if attributes.get("seal") != _seal(attributes):
         return [f"{METADATA} was changed after the store was made"]
     found, listed = _files(place), attributes["listed"]
-    return [_difference(name, listed[name], found.get(name)) for name in listed if listed[name] != found.get(name)]
+    added = [name for name in found if name.endswith("/") or (name.endswith(f"/{METADATA}") and name not in listed)]
+    differ = [_difference(name, listed[name], found.get(name)) for name in listed if listed[name] != found.get(name)]
+    return differ + [f"{name} was added after the store was made" for name in added]
 
 
 def _difference(name: str, listed: list[Any], found: list[Any] | None) -> str:

@@ -26,8 +26,8 @@ def open_store(path: str | os.PathLike, schema: str | None = None) -> zarr.Group
     Raises
     ------
     StoreError
-        Nothing there, not a store of this package, unfinished, with files missing or changed, of another schema than
-        asked, or of a version that this package does not know.
+        Nothing there, not a store of this package, unfinished, with files missing or changed or arrays added, of
+        another schema than asked, or of a version that this package does not know.
     """
     path = located(path)
     if not path.exists():
@@ -63,6 +63,7 @@ def open_store(path: str | os.PathLike, schema: str | None = None) -> zarr.Group
         raise StoreError(
             f"{path} is damaged, {found_wrong[0]}{more}: copy it again, or make it again with --overwrite."
         )
+    _require_sane(path, "/", group)
     for name in listing.members(about):
         try:
             with reaching(path):
@@ -76,8 +77,12 @@ def open_store(path: str | os.PathLike, schema: str | None = None) -> zarr.Group
 
 
 def _require_sane(path: Place, name: str, member: Any) -> None:
-    """Refuse an array whose description asks for more memory or work than any that this package writes."""
+    """Refuse an array whose description asks for more memory or work than any that this package writes, and a group
+    that describes its members itself, of which no list of files tells."""
     if not isinstance(member, zarr.Array):
+        if member.metadata.consolidated_metadata is not None:
+            said = "has consolidated metadata, which ask-dask does not write"
+            raise StoreError(f"{path} is not taken: its group {name} {said}.")
         return
     if unknown := ", ".join(foreign(getattr(member.metadata, "codecs", ()))):
         raise StoreError(f"{path} is not taken: its array {name} is packed by {unknown}, which ask-dask does not use.")

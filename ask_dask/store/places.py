@@ -189,10 +189,14 @@ def contents(place: Place) -> set[str]:
 
 
 def files(place: Place) -> dict[str, int]:
-    """Bytes of every file below a place, by its name from there."""
+    """Bytes of every file below a place, by its name from there; links to folders, whose names end in /, have none."""
     if isinstance(place, Path):
-        found = [Path(folder, name) for folder, _, names in os.walk(place) for name in names]
-        return {file.relative_to(place).as_posix(): file.stat().st_size for file in found}
+        found: dict[str, int] = {}
+        for folder, below, names in os.walk(place):
+            here, start = Path(folder), Path(folder).relative_to(place)
+            found |= {(start / name).as_posix(): (here / name).stat().st_size for name in names}
+            found |= {f"{(start / name).as_posix()}/": 0 for name in below if (here / name).is_symlink()}
+        return found
     with reaching(place):
         fs, path = opened(place.url)
         listed = fs.find(path, detail=True)
