@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from ask_dask.errors import InputError
-from ask_dask.score import coherence
+from ask_dask.score import association, coherence, contrast
 
 RNG = np.random.default_rng(0)
 TOPIC, TERM = np.repeat([0, 1, 2], 100), np.repeat([0, 1, 2], 20)
@@ -37,3 +37,28 @@ def test_terms_in_every_document_and_terms_in_none():
 def test_bad_input_is_named(clusters, top, said):
     with pytest.raises(InputError, match=said):
         coherence(PLANTED, clusters, top)
+
+
+def test_contrast_is_the_mean_over_terms_of_association_inside_less_that_with_others():
+    A, clusters = RNG.integers(0, 3, size=(30, 9)) * (RNG.random((30, 9)) < 0.4), np.array([0, 0, 1, 2, 2, 2, 1, 0, 2])
+    A[:, 8], A[0, 8] = 0, 1  # a term that meets few others
+    shares = [[float(A[:, i] @ A[:, j]) for j in range(9)] for i in range(9)]
+    total = sum(map(sum, shares))
+    found, expected = np.zeros((9, 9)), 0.0
+    for i in range(9):
+        for j in range(9):
+            if shares[i][j]:
+                found[i, j] = np.log(shares[i][j] * total / (sum(shares[i]) * sum(shares[j])))
+    np.testing.assert_allclose(association(A), found, atol=1e-12)
+    np.testing.assert_allclose(association(sp.csc_matrix(A)), found, atol=1e-12)
+    for i in range(9):
+        inside = np.mean([found[i, j] for j in range(9) if clusters[j] == clusters[i]])
+        expected += (inside - np.mean([found[i, j] for j in range(9) if clusters[j] != clusters[i]])) / 9
+    assert contrast(found, clusters) == pytest.approx(expected)
+    assert contrast(association(PLANTED), TERM) > 0.5 > contrast(association(PLANTED), RNG.permutation(TERM))
+
+
+@pytest.mark.parametrize("clusters, said", [(TERM[1:], r"\(59,\)"), (np.zeros(60), "in one cluster")])
+def test_contrast_names_bad_input(clusters, said):
+    with pytest.raises(InputError, match=said):
+        contrast(association(PLANTED), clusters)

@@ -11,7 +11,7 @@ from ask_dask.score.scores import Scores, class_codes, curves, metrics, summary
 from ask_dask.score.shared import LOWER_IS_BETTER, OF_TASK
 from ask_dask.score.stored import score_predictions
 from ask_dask.score.subspaces import eta, subspace_error
-from ask_dask.score.topics import coherence
+from ask_dask.score.topics import association, coherence, contrast
 
 __all__ = [
     "LOWER_IS_BETTER",
@@ -20,8 +20,10 @@ __all__ = [
     "RankCounts",
     "RegressionScores",
     "Scores",
+    "association",
     "class_codes",
     "coherence",
+    "contrast",
     "curves",
     "eta",
     "metrics",

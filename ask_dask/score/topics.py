@@ -51,6 +51,71 @@ def coherence(documents: Any, clusters: np.ndarray, top: int = 10) -> float:
     return float(np.mean(found)) if found else 0.0
 
 
+def association(documents: Any) -> np.ndarray:
+    """Pointwise mutual information of each two terms, and of each with itself; 0 where they never meet.
+
+    log(p(i, j) / (p(i) p(j))), p(i, j) being the product of the columns i and j over the sum of all such products, and
+    p(i) its sum over j. Fettal, Labiod, Nadif, Efficient and Effective Optimal Transport-Based Biclustering, NeurIPS
+    2022, as their code computes it.
+
+    Parameters
+    ----------
+    documents : (n, m) numpy or scipy.sparse, 0 or more
+
+    Returns
+    -------
+    (m, m) float64
+
+    Examples
+    --------
+    >>> documents = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1]])
+    >>> association(documents)[0].round(2)
+    array([0.41, 0.41, 0.  , 0.  ])
+    """
+    A = sp.csr_matrix(documents, dtype=np.float64)
+    together = (A.T @ A).toarray()
+    alone = together.sum(0)
+    apart = np.outer(alone, alone) / (alone.sum() or 1.0)
+    return np.log(np.divide(together, apart, out=np.ones_like(together), where=together > 0))
+
+
+def contrast(associated: np.ndarray, clusters: np.ndarray) -> float:
+    """Coherence of clusters of terms: their mean association inside less that with the terms of others, over terms.
+
+    Fettal, Labiod, Nadif, NeurIPS 2022 (`association`), as their code computes it.
+
+    Parameters
+    ----------
+    associated : (m, m) array
+        Association of each two terms, and of each with itself.
+    clusters : (m,)
+        The cluster of each term.
+
+    Raises
+    ------
+    InputError
+        Another number of terms, or fewer than two clusters.
+
+    Examples
+    --------
+    >>> documents = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1]])
+    >>> found = [contrast(association(documents), np.array(clusters)) for clusters in ([0, 0, 1, 1], [0, 1, 0, 1])]
+    >>> np.round(found, 2)
+    array([0.75, 0.  ])
+    """
+    clusters = np.asarray(clusters)
+    if associated.shape != (len(clusters), len(clusters)):
+        raise InputError(f"associated {associated.shape} and clusters {clusters.shape} must be (m, m) and (m,), a "
+                         "cluster for each term.")  # fmt: skip
+    member = (clusters[:, None] == np.unique(clusters)).astype(float)
+    if member.shape[1] < 2:
+        raise InputError("All terms are in one cluster, where there are no others to compare with: give two or more.")
+    sizes, sums = member.sum(0), member.T @ associated @ member
+    inside = sums.diagonal() / sizes**2
+    outside = (sums.sum(1) - sums.diagonal()) / (sizes * (len(clusters) - sizes))
+    return float((inside - outside) @ sizes / len(clusters))
+
+
 def _of_terms(occurs: sp.csc_matrix) -> float:
     together = (occurs.T @ occurs).toarray() / occurs.shape[0]
     alone, upper = together.diagonal(), np.triu_indices(len(together), 1)

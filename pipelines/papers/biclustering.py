@@ -4,7 +4,8 @@ The matrix as it is, binary, tf-idf, or D^-1/2 A E^-1/2 with the sums of its row
 has it (Dhillon, KDD 2001). KSVD has compatibility a0, by which a document times a term is the entry of the matrix, or
 both on their paired principal axes.
 Each line is a setting; none is chosen by the classes here: a reader who takes the best one has let them choose.
-Coherence is that of the benchmark whose sets the paper takes (`contrast`), with its numbers of clusters of terms.
+Coherence is that of the benchmark whose sets the paper takes (`ask_dask.score.contrast`), with its numbers of clusters
+of terms.
 k-means is scikit-learn's: the points are in memory
 (`ask_dask.landmarks.kmeans` says what the start of dask-ml's does with many centres; with few it was not tried here).
 """
@@ -22,7 +23,8 @@ from sklearn.metrics import normalized_mutual_info_score, pairwise_distances
 from sklearn.preprocessing import normalize
 
 from ask_dask import KSVD
-from ask_dask.kernels import RBF, SNE, Precomputed
+from ask_dask.kernels import RBF, SNE, Linear, Precomputed
+from ask_dask.score import association, contrast
 
 
 def degrees(A: sp.csr_matrix) -> sp.csr_matrix:
@@ -52,47 +54,26 @@ def read(data: Path, name: str) -> tuple[sp.csr_matrix, np.ndarray]:
     return sp.csr_matrix(parts, shape=tuple(found["shape"])), found["labels"]
 
 
-def association(A: sp.csr_matrix) -> np.ndarray:
-    """Pointwise mutual information of each two terms, and of each with itself; 0 where they never meet.
-
-    Their weight together is the product of their columns of A, its shares are of all such products.
-    """
-    together = (A.T @ A).toarray()
-    alone = together.sum(0)
-    apart = np.outer(alone, alone) / alone.sum()
-    return np.log(np.divide(together, apart, out=np.ones_like(together), where=together > 0))
-
-
-def contrast(associated: np.ndarray, clusters: np.ndarray) -> float:
-    """Coherence of clusters of terms: their mean association inside less that with the terms of others, over terms.
-
-    Fettal, Labiod, Nadif, Efficient and Effective Optimal Transport-Based Biclustering, NeurIPS 2022, as their code
-    computes it.
-    """
-    member = (clusters[:, None] == np.unique(clusters)).astype(float)
-    sizes, sums = member.sum(0), member.T @ associated @ member
-    inside = sums.diagonal() / sizes**2
-    outside = (sums.sum(1) - sums.diagonal()) / (sizes * (len(clusters) - sizes))
-    return float((inside - outside) @ sizes / len(clusters))
-
-
 def embeddings(A: sp.csr_matrix, own: dict[str, Any]) -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray]]:
-    """Method, left and right singular vectors and values: of the matrix, of rows and columns, of each with itself."""
+    """Method, left and right singular vectors and values: of the matrix, of rows and columns, of each with itself.
+
+    PCA and KPCA are of each with itself, so that the values of PCA are the squares of those of the centred matrix.
+    """
     dense, most = A.toarray(), max(own["components"])
     few = dense[np.random.default_rng(0).choice(len(dense), 500, replace=False)]
     width = own["bandwidth"] * float(np.median(pairwise_distances(few)))
     landmarks = None if len(dense) <= own["whole_up_to"] else own["landmarks"]
     columns = np.ascontiguousarray(dense.T)
     numbers = [np.arange(n)[:, None] for n in A.shape]
-    for method, center in (("SVD", False), ("PCA", True)):
-        model = KSVD(Precomputed(A), most, center=center, solver="arpack", random_state=0)
-        yield method, *_parts(model.fit(numbers[0], Z=numbers[1]))
+    svd = KSVD(Precomputed(A), most, solver="arpack", random_state=0)
+    yield "SVD", *_parts(svd.fit(numbers[0], Z=numbers[1]))
     for kernel, compat in product((SNE, RBF), own["compats"]):
         model = KSVD(kernel(width), most, compat=compat, center=True, solver="dense", random_state=0)
         yield f"KSVD, {kernel.__name__}, {compat}", *_parts(model.fit(dense))
-    ours = [_parts(KSVD(RBF(width), most, landmarks if side is dense else None, center=True, random_state=0)
-                   .fit(side, Z=side)) for side in (dense, columns)]  # fmt: skip
-    yield "KPCA", ours[0][0], ours[1][0], ours[0][2]
+    for method, of_itself in (("PCA", Linear()), ("KPCA", RBF(width))):
+        ours = [_parts(KSVD(of_itself, most, landmarks if side is dense else None, center=True, random_state=0)
+                       .fit(side, Z=side)) for side in (dense, columns)]  # fmt: skip
+        yield method, ours[0][0], ours[1][0], np.sqrt(ours[0][2]) if method == "PCA" else ours[0][2]
 
 
 def _parts(model: KSVD) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
