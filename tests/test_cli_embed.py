@@ -5,7 +5,8 @@ import pytest
 
 from ask_dask import KSVD, store
 from ask_dask.ingest import read_graph
-from ask_dask.kernels import RBF, DirectedGraph
+from ask_dask.kernels import RBF, SNE, DirectedGraph
+from ask_dask.report.embedding import drawn
 
 
 def vectors(path):
@@ -52,6 +53,56 @@ def test_rows_and_columns_of_a_matrix(small, tmp_path, done):
     assert vectors(out)[2].shape == (4, 2)
 
 
+def rows(path):
+    return store.read(store.array(store.open_store(path), "X"))
+
+
+def test_rows_with_those_of_another_store(small, tmp_path, done):
+    """And the page of it: y and id are of the sources, although there are as many targets."""
+    (tmp_path / "s.txt").write_text((small / "t.csv").read_text().replace("0.", "0.0"))
+    done("ingest", "table", tmp_path / "s.txt", "--to", tmp_path / "s.zarr", "--label", "real", "--drop",
+         "one,two,kind,w,node")  # fmt: skip
+    out = tmp_path / "e.zarr"
+    command = ("embed", "--data", small / "real.zarr", "--targets", tmp_path / "s.zarr", "--to", out, "--kernel", "sne",
+               "--bandwidth", 1, "--components", 3, "--exact", "--solver", "arpack", "--max-iter", 300)  # fmt: skip
+    found = done(*command)
+    model = KSVD(SNE(1.0), 3, solver="arpack", random_state=0)
+    same(out, model.fit(rows(small / "real.zarr"), Z=rows(tmp_path / "s.zarr")))
+    assert (found["parameters"]["solver"], found["parameters"]["max_iter"]) == ("arpack", 300)
+    assert found["targets"]["path"] == str(tmp_path / "s.zarr") and found["shape"] == [80, 80]
+    left, right = drawn(store.open_store(out))
+    assert left.kind == "values" and right.kind == "none"
+    done("report", "--embedding", out, "--to", tmp_path / "e.html")
+    assert f"real.zarr with {tmp_path / 's.zarr'}" in (tmp_path / "e.html").read_text()
+
+
+def test_another_store_of_targets_makes_another_embedding(small, tmp_path, done, ask):
+    job = tmp_path / "job.toml"
+    step = f'[[step]]\ndo = "embed"\ndata = "{small / "g.zarr"}"\nto = "e.zarr"\ncomponents = 2\nexact = true\n'
+    job.write_text(step + f'targets = "{small / "more.zarr"}"\n')
+    assert [result["skipped"] for result in done("run", job)] == [False]
+    assert [result["skipped"] for result in done("run", job)] == [True]
+    assert [len(side) for side in vectors(tmp_path / "e.zarr")] == [60, 2, 30]
+    job.write_text(step)
+    code, _, err = ask("run", job, "--quiet")
+    assert code == 1 and "was made with other parameters or from other inputs" in err
+
+
+def test_sparse_rows_and_a_million_columns(tmp_path, done):
+    random = np.random.default_rng(0)
+    text = [" ".join([str(i % 2), *(f"{j}:1" for j in np.unique(random.zipf(1.3, 20) % 999_999 + 1))])
+            for i in range(300)]  # fmt: skip
+    (tmp_path / "s.txt").write_text("\n".join([*text, "1 1000000:1"]) + "\n")
+    done("ingest", "svmlight", tmp_path / "s.txt", "--to", tmp_path / "s.zarr", "--one-based")
+    command = ("embed", "--data", tmp_path / "s.zarr", "--to", tmp_path / "e.zarr", "--kernel", "rbf", "--bandwidth", 2,
+               "--components", 2, "--landmarks", 50, "--columns", "--compat", "random", "--compat-dim", 8)  # fmt: skip
+    found = done(*command)
+    assert found["shape"] == [301, 1_000_000] and found["arrays"]["right"]["shape"] == [1_000_000, 2]
+    assert 0 < found["error"]["left"] < 1
+    for side in vectors(tmp_path / "e.zarr")[::2]:
+        np.testing.assert_allclose(side.T @ side, np.eye(2), atol=1e-2)
+
+
 def test_as_a_step_of_a_job_it_is_done_once(small, tmp_path, done):
     job = tmp_path / "job.toml"
     job.write_text(
@@ -79,13 +130,21 @@ def test_what_it_says(small, tmp_path, ask):
         ("real.zarr", "--compat pca", "give --columns too"),
         ("g.zarr", "--columns", "numbers of points and no data matrix"),
         ("real.zarr", "--columns --exact", "80 x 4"),
+        ("real.zarr", "--columns --compat random", "give --compat random and --compat-dim"),
+        ("real.zarr", "--columns --compat pca --compat-dim 3", "give --compat random and --compat-dim"),
+        ("real.zarr", "--columns --targets {small}/real.zarr", "--targets is of two sets of rows"),
+        ("real.zarr", "--targets {small}/signed.zarr", "was not made as"),
+        ("g.zarr", "--targets {small}/other.zarr", "was not made as"),
+        ("real.zarr", "--targets {small}/none.zarr", "There is no store at"),
+        ("real.zarr", "--max-iter 0 --exact", "--max-iter: input should be greater than or equal to 1"),
         ("real.zarr", "--exact --memory 1KiB", "memory budget is 1.0 KiB"),
         ("real.zarr", "--kernel rbf", "give --bandwidth"),
         ("none.zarr", "", "There is no store at"),
     ],
 )
 def test_bad_input(small, tmp_path, ask, data, arguments, says):
-    code, out, err = ask("embed", "--data", small / data, "--to", tmp_path / "e.zarr", "--quiet", *arguments.split())
+    given = arguments.format(small=small).split()
+    code, out, err = ask("embed", "--data", small / data, "--to", tmp_path / "e.zarr", "--quiet", *given)
     assert (code, out) == (1, "") and err.count("\n") == 1 and says in err, err
     assert not list(tmp_path.iterdir())
 

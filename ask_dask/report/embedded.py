@@ -17,10 +17,12 @@ def is_whole(facts: dict[str, Any]) -> bool:
 def sentences(facts: dict[str, Any]) -> list[str]:
     """What was computed, from what, and how near it is."""
     data, words = facts.get("data") or {}, kernel_words(facts.get("kernel"))
+    targets = facts.get("targets") or {}
     (n, m), parameters = facts["shape"], facts.get("parameters") or {}
     said = [
         f"{number(facts['n_components'])} pairs of singular vectors of the {number(n)} x {number(m)} kernel matrix"
         + (f" of {data['path']}" if data.get("path") else " of arrays")
+        + (f" with {targets['path']}" if targets else "")
         + (f", with {words}" if words else "")
         + (", centred." if parameters.get("center") else ".")
     ]

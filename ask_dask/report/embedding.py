@@ -47,16 +47,17 @@ class Points:
 def drawn(group: zarr.Group) -> tuple[Points, Points]:
     """The points of both sides of an embedding store, evenly spaced rows; a chunk at a time is in memory.
 
-    Of the rows and columns of a data matrix, y and id belong to the rows.
+    Of the rows and columns of a data matrix, y and id belong to the rows; of two sets, to the sources.
     """
     facts = store.about(group)
     values = store.read(store.array(group, "singular_values"))
-    columns = ((facts.get("recipe") or {}).get("parameters") or {}).get("columns", False)
+    recipe = facts.get("recipe") or {}
+    two = (recipe.get("parameters") or {}).get("columns", False) or "targets" in (recipe.get("inputs") or {})
     found = []
     for name in ("left", "right"):
         vectors = store.array(group, name)
         rows = spaced(vectors.shape[0])
-        own = {} if columns and name == "right" else {
+        own = {} if two and name == "right" else {
             key: picked(store.array(group, key), rows) for key in ("y", "id") if key in group
         }  # fmt: skip
         scores = (picked(vectors, rows) * values)[:, :MOST_COMPONENTS]

@@ -14,19 +14,24 @@ from ask_dask.kernels import Symmetrised
 from ask_dask.sparse import rows_of
 from ask_dask.steps.each import info, provenance
 from ask_dask.steps.kernel import OF_NUMBERS, KernelOptions
-from ask_dask.steps.options import List, Seed
+from ask_dask.steps.options import List, Place, Seed
 from ask_dask.steps.rows import require_rows
 
 OfVectors = Parameter(group=Group("Singular vectors", sort_key=2))
 OfLandmarks = Parameter(group=Group("Landmarks", sort_key=3))
-OfMatrix = Parameter(group=Group("A data matrix", sort_key=4))
+OfExact = Parameter(group=Group("Exact", sort_key=4))
+OfMatrix = Parameter(group=Group("A data matrix", sort_key=5))
 
 
 class Embed(KernelOptions):
-    """A dataset store -> the singular vectors of its kernel matrix, of rows with themselves or rows and columns."""
+    """A dataset store -> the singular vectors of its kernel matrix, of rows with themselves or with those of another
+    store, or of rows and columns."""
 
     title: ClassVar[str] = "embed"
     do: Annotated[Literal["embed"], Parameter(show=False, parse=False)] = "embed"
+    targets: Annotated[
+        Place | None, Field(description="A dataset store whose rows are the targets; default: those of --data.")
+    ] = None
     components: Annotated[int, OfVectors, Field(ge=1, description="Singular vectors.")] = 10
     center: Annotated[bool, Parameter(negative=""), OfVectors, Field(description="Centre the kernel matrix.")] = False
     tol: Annotated[
@@ -57,8 +62,14 @@ class Embed(KernelOptions):
         Field(description="Also decompose exactly, and report eta and the largest principal angles."),
     ] = False
     exact: Annotated[
-        bool, Parameter(negative=""), OfLandmarks, Field(description="Use all rows; --landmarks is not used.")
+        bool, Parameter(negative=""), OfExact, Field(description="Use all rows; --landmarks is not used.")
     ] = False
+    solver: Annotated[
+        Literal["auto", "dense", "arpack", "iterated"],
+        OfExact,
+        Field(description="How all rows are decomposed; auto: by their number, the kernel and the memory."),
+    ] = "auto"
+    max_iter: Annotated[int, OfExact, Field(ge=1, description="arpack, iterated: most iterations.")] = 200
     columns: Annotated[
         bool,
         Parameter(negative=""),
@@ -74,31 +85,60 @@ class Embed(KernelOptions):
     seed: Seed = 0
 
     def inputs(self) -> dict[str, Any]:
-        data = store.about(store.open_store(self.data, "dataset"))["fingerprint"]
-        return {"data": data} | self.matrix_facts()
+        found = {"data": self.data} | ({"targets": self.targets} if self.targets else {})
+        prints = {name: store.about(store.open_store(path, "dataset"))["fingerprint"] for name, path in found.items()}
+        return prints | self.matrix_facts()
 
     def run(self) -> dict[str, Any]:
         data = store.open_store(self.data, "dataset")
         self._require_roles(data)
+        targets = self._targets(data)
         steps: list[dict[str, Any]] = []
         with store.create(self.to, "embedding", self.overwrite) as group:  # first, so a place is refused at once
             model = self._estimator(data)
-            require_rows(model.kernel, data)
+            for rows in (data, targets):
+                if rows is not None:
+                    require_rows(model.kernel, rows)
             X = rows_of(data)
             with compute.measured(steps, "singular vectors"):
-                model.fit(X, self._labels(data)) if self.columns else model.fit(X, Z=X)
+                if self.columns:
+                    model.fit(X, self._labels(data))
+                else:
+                    model.fit(X, Z=X if targets is None else rows_of(targets))
             with compute.measured(steps, "write"):
-                self._write(model, data, group)
+                self._write(model, data, targets, group)
             store.describe(group, steps=[*store.about(data).get("steps", []), *steps])
         return info(self.to) | {"steps": steps}
 
     def _require_roles(self, data: zarr.Group) -> None:
         if (self.compat or self.compat_dim) and not self.columns:
             raise InputError("--compat is of rows and columns of a data matrix: give --columns too, or leave it out.")
+        if self.columns and self.targets:
+            raise InputError("--targets is of two sets of rows, and --columns of one matrix: leave one of them out.")
         if self.compare_exact and self.exact:
             raise InputError("--compare-exact is of landmarks, and --exact has none: leave one of them out.")
         if self.columns and (store.about(data).get("format") in OF_NUMBERS or self.kernel == "precomputed"):
             raise InputError(f"The rows of {self.data} are numbers of points and no data matrix: leave out --columns.")
+        if self.columns and self.compat != "learned" and not (self.compat == "random" and self.compat_dim):
+            n, m = rows_of(data).shape
+            raise InputError(f"{self.data} is a matrix of {n} x {m} on disk, whose rows and columns meet in random "
+                             "projections, or as the labels ask: give --compat random and --compat-dim, or --compat "
+                             "learned.")  # fmt: skip
+
+    def _targets(self, data: zarr.Group) -> zarr.Group | None:
+        """The store of the targets, of rows of the same space as those of the data."""
+        if self.targets is None:
+            return None
+        targets = store.open_store(self.targets, "dataset")
+        (own, width), (other, given) = (
+            (store.about(group).get("encoder_fingerprint"), rows_of(group).shape[1]) for group in (data, targets)
+        )
+        if own != other or width != given:
+            raise InputError(
+                f"{self.targets} was not made as {self.data}, so that its rows are of another space: ingest both with "
+                "the same columns, nodes or items, click logs with --encoder."
+            )
+        return targets
 
     def _labels(self, data: zarr.Group) -> Any:
         if self.compat != "learned":
@@ -118,6 +158,8 @@ class Embed(KernelOptions):
             method=self.method,
             center=self.center,
             tol=self.tol,
+            solver=self.solver,
+            max_iter=self.max_iter,
             compare_fewer=True,
             compare_exact=self.compare_exact,
             landmarks=self.sampling,
@@ -127,7 +169,7 @@ class Embed(KernelOptions):
             random_state=self.seed,
         )
 
-    def _write(self, model: KSVD, data: zarr.Group, group: zarr.Group) -> None:
+    def _write(self, model: KSVD, data: zarr.Group, targets: zarr.Group | None, group: zarr.Group) -> None:
         embedding_store.write(model, group)
         for name in ("y", "id"):
             if name in data:
@@ -138,6 +180,7 @@ class Embed(KernelOptions):
             fingerprint=store.fingerprint(store.about(group)["fingerprint"], json.dumps(recipe, sort_keys=True)),
             recipe=recipe,
             data=provenance(self.data, data),
+            **({} if targets is None else {"targets": provenance(self.targets, targets)}),
         )
 
 

@@ -59,7 +59,7 @@ class Step(BaseModel):
     model_config = ConfigDict(extra="forbid")
     title: ClassVar[str]
     paths: ClassVar[tuple[str, ...]] = (
-        "to", "data", "model", "embedding", "predictions", "encoder", "files", "labels", "nodes", "matrix"
+        "to", "data", "targets", "model", "embedding", "predictions", "encoder", "files", "labels", "nodes", "matrix"
     )  # fmt: skip
     """Options that are paths."""
 
