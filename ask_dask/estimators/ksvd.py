@@ -44,7 +44,8 @@ class KSVD(TransformerMixin, BaseEstimator):
     kernel : Kernel, optional
         By default SNE with a bandwidth from the data.
     n_components : int, default 10
-        Singular vectors; fewer are found where the rank is less.
+        Singular vectors; fewer are found where the rank is less, and, which a ConvergenceWarning tells, where the
+        landmarks are fewer or the probes leave less of the core.
     n_landmarks : None, "auto", int or (int, int), default None
         Row and column landmarks; "auto" is 1000 or every point, None is exact, from the whole kernel matrix.
     method : {"orthonormal", "scaled"}, default "orthonormal"
@@ -56,8 +57,9 @@ class KSVD(TransformerMixin, BaseEstimator):
     center : bool, default False
         Decompose (I - 11'/N) K (I - 11'/M), which is not formed.
     tol : float, optional
-        On landmarks: double their number until the estimated error is not above it. Exact: residual of "iterated" and
-        "arpack", by default 1e-8.
+        On landmarks: double their number until n_components are found and the estimated error is not above it, or all
+        points are landmarks; of given landmarks, or where more do not fit, a ConvergenceWarning tells what is unmet.
+        Exact: residual of "iterated" and "arpack", by default 1e-8.
     n_probes : int, default 100
         Further rows and columns that judge the core, and from which the error is estimated; 0 for none. Without them
         W^+ can amplify what the landmarks do not explain to any size, of a matrix that is not of low rank.
@@ -84,9 +86,12 @@ class KSVD(TransformerMixin, BaseEstimator):
     ----------
     singular_values_ : (r,) float64, descending
     left_singular_vectors_, right_singular_vectors_ : dask arrays (N, r) and (M, r), not computed yet
+        The entry of each left vector that is largest in size, among its rows or among the row landmarks, is positive,
+        and the right one has the sign that goes along.
     row_landmarks_, column_landmarks_ : row numbers of X and of Z
     error_ : nystrom.Error or None
-        On landmarks: estimated distance of K V from U S and of K'U from V S, with standard errors.
+        On landmarks: estimated distance of K V from U S and of K'U from V S, with standard errors; exact of a side
+        whose points all are landmarks. None of an exact fit, without two probes, or where all points are landmarks.
     landmark_error_ : dict of lists: row_landmarks, column_landmarks, left, right, left_deviation, right_deviation
         Estimated errors of every count that was tried, fewest first: those of `tol`, and with `compare_fewer` an
         eighth, a fourth and half of the first, as far as these are more than n_components.
@@ -231,18 +236,31 @@ class KSVD(TransformerMixin, BaseEstimator):
     def _fit_landmarks(self, pairs: Pairs) -> None:
         self.residuals_ = []
         n, m = two_sets.counts(self.n_landmarks, self.landmarks, pairs)
-        while True:
-            self._fit_counts(pairs, n, m)
-            error, fixed = self.error_, not isinstance(self.landmarks, str) or (n, m) == (pairs.n, pairs.m)
-            if self.tol is None or error is None or error.largest <= self.tol or fixed:
+        while unmet := self._fit_counts(pairs, n, m):
+            if self.tol is None or not isinstance(self.landmarks, str):
+                unmet += " Give more landmarks."
                 break
             n, m = min(2 * n, pairs.n), min(2 * m, pairs.m)
             try:
                 self._check_memory(pairs, n, m)
             except BudgetError as refused:
-                warnings.warn(f"The estimated error is {error.largest:.2g}, above tol={self.tol:g}, and more landmarks "
-                              f"do not fit: {refused}", ConvergenceWarning, stacklevel=3)  # fmt: skip
+                unmet += f" More landmarks do not fit: {refused}"
                 break
+        if unmet:
+            warnings.warn(unmet, ConvergenceWarning, stacklevel=3)
+
+    def _unmet(self, vectors: SingularVectors, pairs: Pairs, n: int, m: int) -> str:
+        """What singular vectors of n and m landmarks lack of what was asked for, in words; nothing where all points
+        are landmarks, or where the core has no more components."""
+        found, error = len(vectors.values), self.error_
+        if (n, m) == (pairs.n, pairs.m):
+            return ""
+        if found < min(self.n_components, pairs.n, pairs.m) and (vectors.left_out or found == min(n, m)):
+            return f"Found {found} of {self.n_components} components, all that {n} and {m} landmarks tell from noise."
+        if self.tol is not None and (error is None or error.largest > self.tol):
+            known = "cannot be estimated" if error is None else f"is estimated as {error.largest:.2g}"
+            return f"The error of {n} and {m} landmarks {known}, and tol={self.tol:g} was asked for."
+        return ""
 
     def _check_memory(self, pairs: Pairs, n: int, m: int) -> None:
         more, workers = self.n_probes, compute.workers()
@@ -253,8 +271,8 @@ class KSVD(TransformerMixin, BaseEstimator):
             max(n, m), limit(self.memory), "n_landmarks",
         )  # fmt: skip
 
-    def _fit_counts(self, pairs: Pairs, n: int, m: int) -> None:
-        """On n row and m column landmarks: one pass over X, one over Z, the rest is small."""
+    def _fit_counts(self, pairs: Pairs, n: int, m: int) -> str:
+        """On n row and m column landmarks: one pass over X, one over Z, the rest is small. What is unmet, in words."""
         self._check_memory(pairs, n, m)
         chosen = two_sets.choose(self.landmarks, pairs, (n, m), self.n_probes, self.oversampling, self.seed_)
         placed = pairs.placed(chosen.rows, chosen.columns)
@@ -264,6 +282,7 @@ class KSVD(TransformerMixin, BaseEstimator):
         vectors = self._judged(sampled, pairs)
         self._keep(placed, vectors, sampled.core[:n, :m] @ vectors.source - vectors.offsets[0], n, m)
         self.row_landmarks_, self.column_landmarks_ = chosen.rows[:n], chosen.columns[:m]
+        return self._unmet(vectors, pairs, n, m)
 
     def _fewer(self, n: int, m: int) -> list[int]:
         """Parts of the first landmarks that are judged too, fewest first."""

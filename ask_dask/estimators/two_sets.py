@@ -232,8 +232,11 @@ class Sampled:
         return nystrom.orthonormal(maps, *at, n_components, center, squared)
 
     def error(self, vectors: SingularVectors, center: bool) -> nystrom.Error | None:
-        """Estimated from the probes, None where there are not two of each side."""
-        if min(np.subtract(self.chosen.in_pass, self.chosen.n_landmarks)) < 2:
+        """Estimated from the probes; of a side whose points all are landmarks it is exact. None where all of both are,
+        or where one has neither that nor two probes."""
+        (n, m), (rows, columns) = self.chosen.n_landmarks, self.chosen.in_pass
+        complete = n == self.C.count, m == self.R.count
+        if all(complete) or not (complete[0] or rows - n > 1) or not (complete[1] or columns - m > 1):
             return None
         return nystrom.estimated_error(vectors, self.chosen.probed(self.core), self.C, self.R, center)
 

@@ -23,10 +23,13 @@ class FeatureMap:
     ----------
     source : (m, r) float64, Q S^-1/2
     target : (n, r) float64, P S^-1/2
+    left_out : int
+        Further features that the core has, and that its error on the probes asked to leave out.
     """
 
     source: np.ndarray
     target: np.ndarray
+    left_out: int = 0
 
 
 def resolution(dtype: Any) -> float:
@@ -149,4 +152,4 @@ def fitted_map(core: np.ndarray, n: int, m: int, rcond: float, judge: Judge | No
         best = int(np.argmin([np.linalg.norm(before[:, :a] @ inside[:a, :b] @ after[:b] - judge.K) for a, b in ranks]))
     a, b = ranks[best]
     E, x, Ft = svd(inside[:a, :b])
-    return FeatureMap(Q[:, :a] @ (E * np.sqrt(x)), P[:, :b] @ (Ft.T * np.sqrt(x)))
+    return FeatureMap(Q[:, :a] @ (E * np.sqrt(x)), P[:, :b] @ (Ft.T * np.sqrt(x)), min(ranks[0]) - min(a, b))

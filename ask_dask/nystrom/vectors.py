@@ -59,12 +59,15 @@ class SingularVectors:
     offsets : (2, r) float64
         Means over the training rows and columns where the kernel is centred, else 0.
     values : (r,) float64, descending
+    left_out : int
+        Features of the core that its error on the probes asked to leave out.
     """
 
     source: np.ndarray
     target: np.ndarray
     offsets: np.ndarray
     values: np.ndarray
+    left_out: int = 0
 
 
 def scaled(core: np.ndarray, C: Gram, R: Gram, n_components: int, center: bool, rcond: float) -> SingularVectors:
@@ -121,9 +124,8 @@ def orthonormal(maps: FeatureMap, C: Gram, R: Gram, n_components: int, center: b
     E, s, Ft = svd(L.T @ M)
     kept = min(n_components, int((s > rcond * s.max(initial=0)).sum()))
     left, right = inverse_s @ E[:, :kept], inverse_t @ Ft[:kept].T
-    return SingularVectors(
-        maps.source @ left, maps.target @ right, np.stack([left.T @ mean_s, right.T @ mean_t]), s[:kept]
-    )
+    offsets = np.stack([left.T @ mean_s, right.T @ mean_t])
+    return SingularVectors(maps.source @ left, maps.target @ right, offsets, s[:kept], maps.left_out)
 
 
 def _root(gram: np.ndarray, rcond: float) -> tuple[np.ndarray, np.ndarray]:
@@ -146,12 +148,14 @@ def signed(vectors: SingularVectors, U: np.ndarray) -> SingularVectors:
 class Error:
     """How far K V is from U S, and K'U from V S, estimated from rows and columns that are no landmarks.
 
+    Where every row is a landmark, or every column, that side is exact.
+
     Attributes
     ----------
     left, right : float
         Estimates of ||K V - U S||_F / ||S||_F and ||K'U - V S||_F / ||S||_F.
     left_deviation, right_deviation : float
-        Their standard errors: the spread over the sampled rows, over the root of their number.
+        Their standard errors: the spread over the sampled rows, over the root of their number; 0 of all rows.
     """
 
     left: float
@@ -174,12 +178,18 @@ def estimated_error(vectors: SingularVectors, core: np.ndarray, C: Gram, R: Gram
         K at the landmarks, then p rows and q columns beside them, drawn uniformly.
     C, R : Gram
         Of all m + q columns and n + p rows.
+
+    Raises
+    ------
+    InputError
+        One row or column beside the landmarks, or none though they are not all.
     """
     v, m, n = vectors, len(vectors.source), len(vectors.target)
-    of_rows = core[n:, :m] @ v.source - v.offsets[0]
-    of_columns = core[:n, m:].T @ v.target - v.offsets[1]
-    left = _side_error(R, n, v.target, v.offsets[1], of_rows * v.values, center)
-    right = _side_error(C, m, v.source, v.offsets[0], of_columns * v.values, center)
+    first, first_column = 0 if n == C.count else n, 0 if m == R.count else m  # from 0 where all are landmarks
+    of_rows = core[first:, :m] @ v.source - v.offsets[0]
+    of_columns = core[:n, first_column:].T @ v.target - v.offsets[1]
+    left = _side_error(R, first, v.target, v.offsets[1], of_rows * v.values, center)
+    right = _side_error(C, first_column, v.source, v.offsets[0], of_columns * v.values, center)
     total = float(np.linalg.norm(v.values)) or 1.0
     (left, left_deviation), (right, right_deviation) = (
         (np.sqrt(N) * found / total, np.sqrt(N) * deviation / total)
@@ -189,20 +199,21 @@ def estimated_error(vectors: SingularVectors, core: np.ndarray, C: Gram, R: Gram
 
 
 def _side_error(
-    gram: Gram, n: int, coefficients: np.ndarray, offset: np.ndarray, expected: np.ndarray, center: bool
+    gram: Gram, first: int, coefficients: np.ndarray, offset: np.ndarray, expected: np.ndarray, center: bool
 ) -> tuple[float, float]:
-    """Root mean square over rows S of |K[S, :] V - U[S] values|, and its standard error.
+    """Root mean square over rows S of |K[S, :] V - U[S] values|, and its standard error; S are all if `first` is 0.
 
-    K[S, :] V comes from the Gram of the row landmarks and the rows S over all columns.
+    K[S, :] V comes from the Gram of the row landmarks and the rows S, which start at `first`, over all columns.
     """
     if len(expected) < 2:
         raise InputError("An error is estimated from two or more rows and columns beside the landmarks: leave some.")
-    residual = gram.products[n:, :n] @ coefficients - np.outer(gram.sums[n:], offset) - expected
+    n = len(coefficients)
+    residual = gram.products[first:, :n] @ coefficients - np.outer(gram.sums[first:], offset) - expected
     if center:  # the mean over all rows is 0: here that of the sample
-        residual = (residual - residual.mean(0)) * np.sqrt(len(residual) / (len(residual) - 1))
+        residual = (residual - residual.mean(0)) * (np.sqrt(len(residual) / (len(residual) - 1)) if first else 1)
     squares = (residual**2).sum(1)
     found = np.sqrt(squares.mean())
-    spread = squares.std(ddof=1) / np.sqrt(len(squares))
+    spread = squares.std(ddof=1) / np.sqrt(len(squares)) if first else 0.0
     return found, spread / (2 * found) if found else 0.0
 
 
