@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import zarr
 
-from ask_dask import AsKLSClassifier, blocks, budget
+from ask_dask import KSVD, AsKLSClassifier, blocks, budget
 from ask_dask.errors import BudgetError
 from ask_dask.estimators.plan import Sizes
 from ask_dask.kernels import SNE
@@ -162,6 +162,27 @@ def test_a_fit_reads_landmarks_one_pass_and_held_out_rows(lazy, change):
 def test_a_fit_of_one_model_reads_landmarks_and_one_pass(lazy):
     points, reads = lazy
     AsKLSClassifier(SNE(1.5), 10.0, 20, cv=None, merge="mean", random_state=0).fit(points, y)
+    assert times_read(reads) == 2
+
+
+@pytest.mark.parametrize("change", [{}, {"method": "scaled", "center": True}])
+def test_singular_vectors_read_landmarks_and_one_pass_and_are_not_computed_before_they_are_used(lazy, change):
+    points, reads = lazy
+    model = KSVD(SNE(1.5), 3, n_landmarks=20, n_probes=10, random_state=0, **change)
+    assert not reads
+    model.fit(points, Z=points)
+    assert times_read(reads) == 2
+    found = (model.left_singular_vectors_, model.right_singular_vectors_, model.transform(points),
+             model.transform_target(points))  # fmt: skip
+    assert not reads
+    for of_points in found:
+        of_points.compute()
+        assert times_read(reads) == 1
+
+
+def test_singular_vectors_of_two_sets_read_each_for_its_landmarks_and_one_pass(lazy):
+    points, reads = lazy
+    KSVD(SNE(1.5), 3, n_landmarks=20, n_probes=10, random_state=0).fit(points, Z=X[:300])
     assert times_read(reads) == 2
 
 
