@@ -19,8 +19,11 @@ SEEDS = {
     "samples": [b"a 0.1 2\na -1 3\nb 5 5\n", b"id\tx\ty\na\t1\t2\n"],
     "labels": [b"a 1\nb 2\n", b"1\n0\n2\n"],
     "ids": [b"a\nb\nc d\n"],
-    "compressed": [b"\0" + gzip.compress(b"a b\n" * 9), b"\1" + bz2.compress(b"a\n"), b"\2" + lzma.compress(b"a\n")],
-}
+    "compressed": [
+        b"\0" + gzip.compress(b"a b\n" * 9), b"\1" + bz2.compress(b"a\n"), b"\2" + lzma.compress(b"a\n"),
+        *(kind + b"a b\nc d\n# no row\n\ne f" for kind in (b"\3", b"\4", b"\5")),
+    ],
+}  # fmt: skip
 """Sound files for each reader."""
 
 WORDS = [
