@@ -81,7 +81,7 @@ def read(group: zarr.Group) -> KSVD:
     for name in ARRAYS:
         setattr(model, f"{name}_", read_array(group, name))
     coefficients = {name: read_array(group, f"coefficients_{name}") for name in VECTORS}
-    vectors = nystrom.SingularVectors(**coefficients, values=model.singular_values_)
+    vectors = nystrom.SingularVectors(values=model.singular_values_, left_out=0, **coefficients)
     placed = read_placed(group, kernel, about["n_targets"], about["exact_normaliser"])
     model._bind(placed, vectors, *about["n_landmarks"])
     model._compat = _read_compatibility(about["compat"], group)

@@ -175,12 +175,14 @@ class Embed(KernelOptions):
             if name in data:
                 _copy(store.array(data, name), group, name)
         recipe = self.recipe()
+        inputs = {"data": provenance(self.data, data)}
+        if targets is not None and self.targets is not None:
+            inputs["targets"] = provenance(self.targets, targets)
         store.describe(
             group,
             fingerprint=store.fingerprint(store.about(group)["fingerprint"], json.dumps(recipe, sort_keys=True)),
             recipe=recipe,
-            data=provenance(self.data, data),
-            **({} if targets is None else {"targets": provenance(self.targets, targets)}),
+            **inputs,
         )
 
 
