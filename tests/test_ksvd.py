@@ -451,8 +451,9 @@ def test_scores_as_features_in_a_pipeline():
 @pytest.mark.parametrize("center", [False, True])
 def test_vectors_of_a_data_matrix_as_features_of_a_classifier_and_of_a_regressor(center):
     """Its columns are the targets: new rows meet them as the training rows do."""
-    hidden = RNG.normal(size=(90, 2))
-    matrix = hidden @ RNG.normal(size=(2, 25)) + 0.1 * RNG.normal(size=(90, 25))
+    rng = np.random.default_rng(2)
+    hidden = rng.normal(size=(90, 2))
+    matrix = hidden @ rng.normal(size=(2, 25)) + 0.1 * rng.normal(size=(90, 25))
     embedding = KSVD(RBF(12.0), 5, compat="pinv", center=center)
     for last, y in ((LogisticRegression(C=100.0), hidden[:, 0] > 0), (RidgeCV(), hidden[:, 0])):
         model = make_pipeline(clone(embedding), StandardScaler(), last).fit(matrix[:60], y[:60])
