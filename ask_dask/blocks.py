@@ -16,7 +16,7 @@ import scipy.sparse as sp
 import zarr
 from dask.delayed import Delayed
 
-from ask_dask import budget, compute, landmarks, sparse
+from ask_dask import budget, compute, landmarks, sparse, store
 from ask_dask.errors import InputError
 from ask_dask.kernels.base import Block, Kernel, LandmarkKernel, products
 from ask_dask.sparse import SparseRows
@@ -108,7 +108,8 @@ def map_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int, la
     `function` must give each row alone, since the blocks it sees depend on the chunking.
     """
     if isinstance(X, zarr.Array):
-        X = da.from_array(X, chunks=(_spread(X, _default_rows(X)), -1), name=False, inline_array=True)
+        rows = _spread(X, _default_rows(X))
+        X = da.from_array(store.Readable(X), chunks=(rows, -1), name=False, inline_array=True)
     dtype = np.result_type(X.dtype, np.float32)
     if isinstance(X, SparseRows):
         return lazy_rows(X, function, n_columns)

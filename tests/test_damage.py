@@ -107,7 +107,7 @@ def test_damage_of_any_chunk_or_metadata_of_any_store_is_named(here, tmp_path, n
             store.open_store(place)
         (place / file).write_bytes(content[:-20] if file.name == "zarr.json" else content)
         if file.name == "zarr.json":
-            short = "is not a store" if str(file) == "zarr.json" else f"damaged, {file} has"
+            short = "or its zarr.json is damaged" if str(file) == "zarr.json" else f"damaged, {file} has"
             with pytest.raises(StoreError, match=short):
                 store.open_store(place)
         (place / file).write_bytes(content)
@@ -124,6 +124,33 @@ def test_the_damaged_chunk_of_many_is_named(tmp_path):
     file.write_bytes(content)
     with pytest.raises(OSError, match=r"s.zarr/X is damaged between rows 700 and 800 \("):
         store.read(store.open_store(tmp_path / "s.zarr")["X"], 150, 950)
+
+
+def test_verify_tells_all_that_is_wrong_at_once(tmp_path):
+    """Files that are missing or cut short, of chunks and of metadata, beside damage that only reading finds."""
+    place = tmp_path / "s.zarr"
+    with store.create(place, "dataset") as group:
+        for name in ("X", "Z"):
+            made = group.create_array(name, shape=(1000, 2), dtype=float, chunks=(100, 2), compressors=store.QUICK)
+            made[:] = np.random.default_rng(0).random((1000, 2))
+        store.write_array(group, "one", 1.0)
+    chunks = place / "X" / "c"
+    for number in (2, 5):
+        (chunks / f"{number}/0").unlink()
+    for number in (3, 7):
+        (chunks / f"{number}/0").write_bytes(flipped((chunks / f"{number}/0").read_bytes()))
+    told = steps.verify(place)["problems"]
+    assert [problem.partition(" (")[0].partition(": ")[0] for problem in told] == [
+        f"{place} is damaged, X/c/2/0 is missing",
+        f"{place} is damaged, X/c/5/0 is missing",
+        f"{place}/X is damaged between rows 300 and 400",
+        f"{place}/X is damaged between rows 700 and 800",
+    ]
+    (chunks / "8" / "0").write_bytes(b"")
+    (place / "Z" / "zarr.json").unlink()
+    (place / "one" / "c").write_bytes(flipped((place / "one" / "c").read_bytes()))
+    more = steps.verify(place)["problems"]
+    assert len(more) == 7 and {*told} < {*more} and "rows 0 and 1 (" in more[-1]
 
 
 def test_a_damaged_checkpoint_is_named_and_not_used(here, tmp_path):

@@ -3,6 +3,8 @@
 import errno
 import fcntl
 import json
+import pickle
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -186,9 +188,24 @@ def test_a_missing_chunk_is_no_zeros(sharded):
     assert store.open_store(sharded)
 
 
+@pytest.mark.parametrize("read", [store.read, lambda array: store.take(array, np.arange(5000))])
+def test_a_chunk_that_goes_missing_after_opening_is_no_zeros(sharded, read):
+    """By its own name, of a handle that a worker has too; what is in other chunks is read."""
+    group = pickle.loads(pickle.dumps(store.open_store(sharded)))
+    array = group["X"]
+    (sharded / "y" / "c" / "1").unlink()
+    with pytest.raises(StoreError, match=r"s.zarr/y is damaged between rows 4096 and 5000 \(y/c/1 is missing\)"):
+        read(group["y"])
+    assert store.read(group["y"], 0, 4096).all() and read(array).any()
+    shutil.rmtree(sharded)
+    with pytest.raises(StoreError, match=r"s.zarr/X was replaced or removed while it was read: start again"):
+        read(array)
+
+
 def test_chunks_of_zeros_need_no_file(tmp_path):
     with store.create(tmp_path / "a.zarr", "dataset") as group:
         store.create_array(group, "X", (100, 2), np.float32)[:] = 0
+    assert not chunk_files(tmp_path / "a.zarr")
     np.testing.assert_array_equal(store.read(store.open_store(tmp_path / "a.zarr")["X"]), np.zeros((100, 2)))
 
 

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import _check_n_features, column_or_1d, validate_data
 
-from ask_dask import blocks, landmarks, score
+from ask_dask import blocks, landmarks, score, store
 from ask_dask.errors import InputError
 from ask_dask.estimators.merge import METHODS, STACKED
 from ask_dask.estimators.selection import Weights
@@ -58,12 +58,12 @@ def check_rows(estimator: Any, X: Any, reset: bool = False) -> Any:
         return X
     if X.dtype.kind not in "iub":
         raise InputError(f"X has dtype {X.dtype} and must hold numbers: convert it to float32 or float64.")
-    return (X if isinstance(X, da.Array) else da.from_array(X)).astype(np.float64)
+    return (X if isinstance(X, da.Array) else da.from_array(store.Readable(X))).astype(np.float64)
 
 
 def in_memory(y: Any) -> Any:
     """Labels or weights as an ndarray or a sparse matrix."""
-    y = y.compute() if hasattr(y, "compute") else y[:] if isinstance(y, zarr.Array) else y
+    y = y.compute() if hasattr(y, "compute") else store.read(y) if isinstance(y, zarr.Array) else y
     return y if y is None or sp.issparse(y) else np.asarray(y)
 
 

@@ -214,4 +214,5 @@ def read_rows(staged: zarr.Group, pieces: Sequence[Placed], start: int, stop: in
 
 
 def _slice(array: zarr.Array, first: int, last: int) -> np.ndarray:
-    return np.asarray(array[:, first:last]) if array.name.endswith("/codes") else store.read(array, first, last)
+    rows = slice(first, last)
+    return store.take(array, slice(None), rows) if array.name.endswith("/codes") else store.take(array, rows)

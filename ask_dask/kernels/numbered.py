@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 import zarr
 
+from ask_dask import store
 from ask_dask.errors import InputError
 from ask_dask.kernels.base import Block, Kernel
 
@@ -216,9 +217,13 @@ def _sparse(K: Any) -> sp.csr_matrix:
         height = max(1, (1 << 23) // max(1, K.shape[1]))
         starts = range(0, K.shape[0], height)
         return sp.csr_matrix(
-            sp.vstack([sp.csr_matrix(_dense(K[start : start + height])) for start in starts]), dtype=float
+            sp.vstack([sp.csr_matrix(_rows(K, start, start + height)) for start in starts]), dtype=float
         )
     return sp.csr_matrix(K, dtype=np.float64)
+
+
+def _rows(K: Any, start: int, stop: int) -> np.ndarray:
+    return store.read(K, start, stop) if isinstance(K, zarr.Array) else _dense(K[start:stop])
 
 
 def take(K: Any, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -226,11 +231,11 @@ def take(K: Any, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     if sp.issparse(K):
         return K[rows][:, columns].toarray()
     cut = _cut(rows), _cut(columns)
+    if isinstance(K, zarr.Array):
+        return store.take(K, *cut)
     slices = sum(isinstance(side, slice) for side in cut)
     if slices == 2 or (slices and isinstance(K, np.ndarray)):
         return _dense(K[cut])
-    if isinstance(K, zarr.Array):
-        return np.asarray(K.oindex[rows, columns])
     if isinstance(K, da.Array):
         return _dense(K[rows][:, columns])
     return K[np.ix_(rows, columns)]

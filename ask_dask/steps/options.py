@@ -15,9 +15,10 @@ from ask_dask.errors import InputError
 
 
 def _split(values: Any) -> Any:
-    """Lists may be written with commas: --gamma 1,10,100."""
+    """Lists may be written with commas, after the last one too: --gamma 1,10,100."""
     values = values if isinstance(values, list | tuple) else [values]
-    parts = [part for value in values for part in (value.split(",") if isinstance(value, str) else [value])]
+    lists = (value.removesuffix(",").split(",") if isinstance(value, str) else [value] for value in values)
+    parts = [part for values in lists for part in values]
     kept = [part for part in parts if part != ""]
     if kept and len(kept) < len(parts):
         raise ValueError("a value is missing beside a comma")

@@ -1,5 +1,6 @@
 """What is wrong with a store, and how far a job is that writes one."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,18 @@ from ask_dask.errors import InputError, StoreError
 def verify(path: Path) -> dict[str, Any]:
     """Read every chunk of a store: {"path", "arrays", "bytes", "problems"}, the last a list of sentences.
 
-    What stops a store from being opened is the only problem that is then told; damaged chunks are all told, each by
-    array and rows.
+    Files that are missing, cut short or changed are all told, and damaged chunks each by array and rows. What stops a
+    store from being opened at all is the only problem that is then told.
     """
     facts: dict[str, Any] = {"path": str(store.located(path)), "arrays": 0, "bytes": 0, "problems": []}
     try:
-        arrays = [found for _, found in store.open_store(path).members(max_depth=None) if isinstance(found, zarr.Array)]
+        arrays, told = store.look_over(path)
     except StoreError as error:
         return facts | {"problems": [str(error)]}
     task = dask.delayed(_problem, pure=False, traverse=False)
-    tasks = [task(array, *bounds) for array in arrays for bounds in _parts(array)]
+    tasks = [task(array, *bounds) for array in arrays for file, bounds in _parts(array) if file not in told]
     found = [problem for problem in compute.run(tasks, "verify", "parts") if problem]
-    return facts | {"arrays": len(arrays), "bytes": store.stored_bytes(path), "problems": found}
+    return facts | {"arrays": len(arrays), "bytes": store.stored_bytes(path), "problems": [*told.values(), *found]}
 
 
 def status(path: Path) -> dict[str, Any]:
@@ -41,12 +42,12 @@ def status(path: Path) -> dict[str, Any]:
     return found
 
 
-def _parts(array: zarr.Array) -> list[tuple[int, int]]:
-    """Rows of each chunk or shard, the unit that can be damaged by itself."""
-    if not array.ndim:
-        return [(0, 1)]
-    height = (array.shards or array.chunks)[0]
-    return [(start, min(start + height, array.shape[0])) for start in range(0, array.shape[0], height)]
+def _parts(array: zarr.Array) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The file and the rows of each chunk or shard, the unit that can be damaged by itself: each is of whole rows."""
+    rows, height = (array.shape[0], (array.shards or array.chunks)[0]) if array.ndim else (1, 1)
+    for number, start in enumerate(range(0, rows, height)):
+        key = array.metadata.encode_chunk_key((number, *[0] * array.ndim)[: array.ndim])
+        yield f"{array.path}/{key}", (start, min(start + height, rows))
 
 
 def _problem(array: zarr.Array, start: int, stop: int) -> str | None:

@@ -9,6 +9,7 @@ Nothing in it is pickled: arrays of numbers and fixed-width text, and JSON.
 
 from ask_dask.store.arrays import (
     QUICK,
+    Readable,
     array,
     create_aligned,
     create_array,
@@ -17,11 +18,12 @@ from ask_dask.store.arrays import (
     place,
     read,
     subgroup,
+    take,
     write_array,
 )
 from ask_dask.store.attributes import VERSIONS, about, describe
 from ask_dask.store.checkpoint import Checkpoint, Parts
-from ask_dask.store.opening import open_store, origin, stored_bytes
+from ask_dask.store.opening import look_over, open_store, origin, stored_bytes
 from ask_dask.store.paths import local, refuse_existing
 from ask_dask.store.places import (
     Url,
@@ -43,6 +45,7 @@ __all__ = [
     "VERSIONS",
     "Checkpoint",
     "Parts",
+    "Readable",
     "Url",
     "about",
     "array",
@@ -59,6 +62,7 @@ __all__ = [
     "last_written",
     "local",
     "located",
+    "look_over",
     "open_store",
     "opened",
     "origin",
@@ -70,6 +74,7 @@ __all__ = [
     "state",
     "stored_bytes",
     "subgroup",
+    "take",
     "work_of",
     "write_array",
     "zarr_store",

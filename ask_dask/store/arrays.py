@@ -14,6 +14,7 @@ from zarr.storage import FsspecStore
 from ask_dask import budget
 from ask_dask.errors import StoreError, mask
 from ask_dask.store.places import is_failure, is_replaced
+from ask_dask.store.sealed import Sealed
 
 QUICK = (BloscCodec(cname="lz4", clevel=5, shuffle="shuffle"), Crc32cCodec())
 """How large arrays are compressed. Encoded features: four times as fast to write as zstd level 1, six times as fast to
@@ -155,37 +156,79 @@ def read(array: zarr.Array, start: int = 0, stop: int | None = None) -> np.ndarr
     Raises
     ------
     StoreError
-        When a chunk's checksum does not match: names the store, the array and the rows. Or where it is cannot be
-        reached.
+        As `take`.
     """
-    remote = array.store if isinstance(array.store, FsspecStore) else None
+    return take(array, *[slice(start, stop)] * bool(array.ndim))
+
+
+def take(array: zarr.Array, *sides: Any) -> np.ndarray:
+    """Some rows, and columns, of a stored array: each side a slice, a number, or numbers (n,).
+
+    Raises
+    ------
+    StoreError
+        When a chunk is missing or its checksum does not match: names the store, the array and the rows. Or the store
+        was replaced since it was opened, or cannot be reached.
+
+    Examples
+    --------
+    >>> take(zarr.array(np.arange(12).reshape(3, 4)), slice(0, 2), np.array([3, 0]))
+    array([[3, 0],
+           [7, 4]])
+    """
+    numbers = any(isinstance(side, np.ndarray) for side in sides)
     try:
-        values = np.asarray(array[start:stop] if array.ndim else array[...])
-        replaced = remote and is_replaced(remote)
+        values = np.asarray(array.oindex[sides] if numbers else array[sides])
+        replaced = _is_replaced(array.store)
     except Exception as error:
-        if remote and is_failure(error):
+        if isinstance(array.store, FsspecStore) and is_failure(error):
             raise StoreError(f"{place(array)} cannot be read now ({error}): check the connection.") from error
         if not isinstance(error, ValueError | RuntimeError | OSError):
             raise
-        first, last = _damaged(array, start, stop) if array.ndim else (0, 1)
-        raise StoreError(
-            f"{place(array)} is damaged between rows {first} and {last} ({error}): make the store again."
-        ) from error
+        replaced = isinstance(array.store, Sealed) and array.store.is_replaced()
+        if not replaced:
+            first, last = _damaged(array, *_bounds(sides[0], array.shape[0])) if sides else (0, 1)
+            raise StoreError(
+                f"{place(array)} is damaged between rows {first} and {last} ({error}): make the store again."
+            ) from error
     if replaced:
-        raise StoreError(f"{place(array)} was replaced by another job while it was read: start again.")
+        raise StoreError(f"{place(array)} was replaced or removed while it was read: start again.")
     return values
 
 
-def _damaged(array: zarr.Array, start: int, stop: int | None) -> tuple[int, int]:
+def _is_replaced(kept: Any) -> bool:
+    """Whether a store that was opened is not there any more."""
+    return kept.is_replaced() if isinstance(kept, Sealed) else isinstance(kept, FsspecStore) and is_replaced(kept)
+
+
+def _bounds(side: Any, length: int) -> tuple[int, int]:
+    """The first of some rows, and the one after the last."""
+    if isinstance(side, slice):
+        return side.indices(length)[:2]
+    return int(np.min(side)), int(np.max(side)) + 1
+
+
+def _damaged(array: zarr.Array, start: int, stop: int) -> tuple[int, int]:
     """The rows of the first chunk there that cannot be read."""
-    end, height = array.shape[0] if stop is None else stop, array.chunks[0]
-    for first in range(start // height * height, end, height):
-        rows = max(first, start), min(first + height, end)
+    height = array.chunks[0]
+    for first in range(start // height * height, stop, height):
+        rows = max(first, start), min(first + height, stop)
         try:
             array[slice(*rows)]
         except (ValueError, RuntimeError, OSError):
             return rows
-    return start, end
+    return start, stop
+
+
+class Readable:
+    """A stored array as dask takes one, each part of which is read by `take`."""
+
+    def __init__(self, array: zarr.Array) -> None:
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+        self.ndim, self.chunks = array.ndim, array.chunks
+
+    def __getitem__(self, sides: tuple[Any, ...]) -> np.ndarray:
+        return take(self.array, *sides)
 
 
 def fingerprint(*parts: Any) -> str:

@@ -26,18 +26,19 @@ def members(attributes: dict[str, Any]) -> list[str]:
     return sorted(name.removesuffix(f"/{METADATA}") for name in attributes["listed"] if name.endswith(f"/{METADATA}"))
 
 
-def wrong(place: Place) -> list[str]:
-    """What of a complete store is missing, cut short, changed or added, in words; chunks are not read.
+def wrong(place: Place) -> dict[str, str]:
+    """Files of a complete store that are missing, cut short, changed or added, each with words; chunks are not read.
 
     Added is what zarr would open although the list does not have it: an array, a group, or a link to either.
     """
     attributes = json.loads((place / METADATA).read_text(encoding="utf-8"))["attributes"][KEY]
     if attributes.get("seal") != _seal(attributes):
-        return [f"{METADATA} was changed after the store was made"]
+        return {METADATA: f"{METADATA} was changed after the store was made"}
     found, listed = _files(place), attributes["listed"]
+    differ = {name: _difference(name, listed[name], found.get(name))
+              for name in sorted(listed) if listed[name] != found.get(name)}  # fmt: skip
     added = [name for name in found if name.endswith("/") or (name.endswith(f"/{METADATA}") and name not in listed)]
-    differ = [_difference(name, listed[name], found.get(name)) for name in listed if listed[name] != found.get(name)]
-    return differ + [f"{name} was added after the store was made" for name in added]
+    return differ | {name: f"{name} was added after the store was made" for name in added}
 
 
 def _difference(name: str, listed: list[Any], found: list[Any] | None) -> str:

@@ -1,6 +1,7 @@
 """Opening a store, and telling what is wrong with it."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from ask_dask.store import listing
 from ask_dask.store.attributes import KEY, VERSIONS
 from ask_dask.store.attributes import about as attributes
 from ask_dask.store.codecs import foreign
-from ask_dask.store.paths import data_place
+from ask_dask.store.paths import METADATA, data_place
 from ask_dask.store.places import UNREADABLE, Place, contents, files, located, reaching, zarr_store
+from ask_dask.store.sealed import Sealed
 
 LARGEST_CHUNK, MOST_PARTS = 2 << 30, 10_000_000
 """Bytes of a chunk that the compressor can hold, and chunks of an array that a job can look after."""
@@ -30,6 +32,38 @@ def open_store(path: str | os.PathLike, schema: str | None = None) -> zarr.Group
         another schema than asked, or of a version that this package does not know.
     """
     path = located(path)
+    group, data = _complete(path, schema)
+    found_wrong = [*listing.wrong(data).values()]
+    if found_wrong:
+        more = f" and {len(found_wrong) - 1} more" if len(found_wrong) > 1 else ""
+        raise _damaged(path, found_wrong[0] + more)
+    for name in listing.members(attributes(group)):
+        _require_sane(path, name, _member(path, group, name))
+    return group
+
+
+def look_over(path: str | os.PathLike) -> tuple[list[zarr.Array], dict[str, str]]:
+    """The arrays of a complete store that can be read, and its files that are missing, cut short or changed, each with
+    a sentence. Chunks are not read.
+
+    Raises
+    ------
+    StoreError
+        As `open_store`, but for such files; where the attributes were changed, which say what should be there, no more
+        is believed.
+    """
+    path = located(path)
+    group, data = _complete(path)
+    found_wrong = {name: str(_damaged(path, words)) for name, words in listing.wrong(data).items()}
+    names = [] if METADATA in found_wrong else listing.members(attributes(group))
+    members = {name: _member(path, group, name) for name in names if f"{name}/{METADATA}" not in found_wrong}
+    for name, member in members.items():
+        _require_sane(path, name, member)
+    return [member for member in members.values() if isinstance(member, zarr.Array)], found_wrong
+
+
+def _complete(path: Place, schema: str | None = None) -> tuple[zarr.Group, Place]:
+    """A store that was finished, whatever became of it since, and where its data lie."""
     if not path.exists():
         if contents(path):
             raise StoreError(f"{path} was never finished: make it again.")
@@ -37,7 +71,8 @@ def open_store(path: str | os.PathLike, schema: str | None = None) -> zarr.Group
     data = data_place(path)
     try:
         with reaching(path):
-            group = zarr.open_group(zarr_store(data), mode="r", zarr_format=3)
+            kept = Sealed(data) if isinstance(data, Path) else zarr_store(data)
+            group = zarr.open_group(kept, mode="r", zarr_format=3)
         about: Any = group.attrs[KEY]
         found, version = about["schema"], about["version"]
         if not isinstance(found, str) or not found:
@@ -47,7 +82,10 @@ def open_store(path: str | os.PathLike, schema: str | None = None) -> zarr.Group
     except UNREADABLE as error:
         if isinstance(error, StoreError):
             raise
-        raise StoreError(f"{path} is not a store that ask-dask wrote: give one made by ask-dask.") from error
+        raise StoreError(
+            f"{path} is not a store that ask-dask wrote, or its {METADATA} is damaged: give one made by ask-dask, or "
+            "make it again."
+        ) from error
     if not about.get("complete"):
         raise StoreError(f"{path} was never finished: make it again with --overwrite.")
     if version != VERSIONS.get(found):
@@ -57,23 +95,20 @@ def open_store(path: str | os.PathLike, schema: str | None = None) -> zarr.Group
         )
     if schema is not None and found != schema:
         raise StoreError(f"{path} is {_a(found)} store, where {_a(schema)} store is needed: check the path.")
-    found_wrong = listing.wrong(data)
-    if found_wrong:
-        more = f" and {len(found_wrong) - 1} more" if len(found_wrong) > 1 else ""
-        raise StoreError(
-            f"{path} is damaged, {found_wrong[0]}{more}: copy it again, or make it again with --overwrite."
-        )
     _require_sane(path, "/", group)
-    for name in listing.members(about):
-        try:
-            with reaching(path):
-                member = group[name]
-        except UNREADABLE as error:
-            raise StoreError(
-                f"{path} is damaged, its array {name} cannot be opened ({error}): make it again."
-            ) from error
-        _require_sane(path, name, member)
-    return group
+    return group, data
+
+
+def _damaged(path: Place, words: str) -> StoreError:
+    return StoreError(f"{path} is damaged, {words}: copy it again, or make it again with --overwrite.")
+
+
+def _member(path: Place, group: zarr.Group, name: str) -> Any:
+    try:
+        with reaching(path):
+            return group[name]
+    except UNREADABLE as error:
+        raise StoreError(f"{path} is damaged, its array {name} cannot be opened ({error}): make it again.") from error
 
 
 def _require_sane(path: Place, name: str, member: Any) -> None:

@@ -1,0 +1,64 @@
+"""A store on a disk as it was when it was opened: what takes its place, and what goes missing, is not read for it.
+
+The attributes tell a store by their seal, and list its files. On object storage each version has a place of its own,
+see `places.is_replaced`.
+"""
+
+import json
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from zarr.storage import LocalStore
+
+from ask_dask.store.attributes import KEY
+from ask_dask.store.paths import METADATA
+from ask_dask.store.places import UNREADABLE
+
+
+class Sealed(LocalStore):
+    """zarr's store of a folder, but that a chunk which is listed and not there is missing; zarr takes it for zeros.
+
+    Raises
+    ------
+    UNREADABLE
+        No attributes of this package are there.
+    """
+
+    def __init__(self, root: Path, *, read_only: bool = True) -> None:
+        super().__init__(root, read_only=read_only)
+        self._attributes = str(root / METADATA)
+        self.seal = _sealed(self._attributes)[0]
+
+    def is_replaced(self) -> bool:
+        """Whether another store, or none, is there by now; what was read before this is asked is of the one opened."""
+        try:
+            return _sealed(self._attributes)[0] != self.seal
+        except UNREADABLE:
+            return True
+
+    async def get(self, key: str, *args: Any, **options: Any) -> Any:
+        """As zarr's, FileNotFoundError of a chunk that is listed and not there."""
+        return self._found(key, await super().get(key, *args, **options))
+
+    def get_sync(self, key: str, **options: Any) -> Any:
+        """As `get`."""
+        return self._found(key, super().get_sync(key, **options))
+
+    def _found(self, key: str, content: Any) -> Any:
+        if content is None and not key.endswith(METADATA) and key in _sealed(self._attributes)[1]:
+            raise FileNotFoundError(f"{key} is missing")
+        return content
+
+
+def _sealed(attributes: str) -> tuple[str | None, frozenset[str]]:
+    """The seal, and the names of the files, that a store's attributes tell; read again only when they were written."""
+    about = os.stat(attributes)
+    return _read(attributes, about.st_ino, about.st_size, about.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _read(attributes: str, *written: int) -> tuple[str | None, frozenset[str]]:
+    about = dict(json.loads(Path(attributes).read_bytes())["attributes"][KEY])
+    return about.get("seal"), frozenset(about.get("listed", ()))
