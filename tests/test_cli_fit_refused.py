@@ -22,7 +22,7 @@ SIGNED = (*FIT, "signed.zarr", "--landmarks", "9")
 REFUSED = [
     (("fit", "--to", "x.zarr", "--data", "kind.zarr", "--gamma", ","), "gamma is an empty list: give at least one"),
     (("fit", "--to", "x.zarr", "--data", "kind.zarr", "--gamma", "1,,2"), "--gamma: a value is missing beside a comma"),
-    (("ingest", "graph", "edges.txt,", "--to", "x.zarr"), "a value is missing beside a comma"),
+    (("ingest", "graph", "edges.txt,,", "--to", "x.zarr"), "a value is missing beside a comma"),
     ((*FIT, "real.zarr", "--class-weight", "balanced"), "--class-weight is of classes, and this is a regression"),
     ((*FIT, "real.zarr", "--task", "classification"), "y holds continuous values"),
     ((*FIT, "kind.zarr", "--task", "regression"), "give numbers"),
