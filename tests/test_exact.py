@@ -114,6 +114,18 @@ def test_products_of_tiles_are_dense_products(monkeypatch, kernel):
     np.testing.assert_allclose(found.matrix(), whole, atol=1e-12)
 
 
+def test_products_of_tiles_are_the_same_whatever_the_number_of_workers(monkeypatch):
+    """To the last bit: workers come and go while MINRES runs."""
+    monkeypatch.setattr(tiles, "TILE", 16)
+    rng = np.random.default_rng(0)
+    points, c = rng.normal(size=(200, 3)), rng.normal(size=(200, 4))
+    found = []
+    for workers in (1, 3):
+        with dask.config.set(num_workers=workers):
+            found.append(Tiles(SNE().at(points, points, 200), 200).products(c, c))
+    np.testing.assert_array_equal(*found)
+
+
 class Counting:
     """A landmark kernel that counts how often each entry is evaluated."""
 

@@ -11,6 +11,10 @@ from ask_dask.kernels.base import LandmarkKernel
 TILE = 512
 """Rows and columns of one tile: 2 MiB of float64, which stays in a core's cache."""
 
+BANDS = 64
+"""Most bands of rows, each a task. They depend on the rows alone, as then do the sums over them, to the last bit,
+whichever workers come and go."""
+
 
 class Tiles:
     """The kernel over all training points, a tile at a time.
@@ -46,9 +50,13 @@ class Tiles:
         self.evaluations += 1
         if self.sparse is not None:
             return self.sparse @ c, self.sparse.T @ a
-        bands = slices(self.shape[0], -(-self.shape[0] // (2 * compute.workers())))
-        parts = self.kernel.run(_band, [(rows, c, a[rows]) for rows in bands])
-        return np.concatenate([source for source, _ in parts]), sum(target for _, target in parts)
+        bands = slices(self.shape[0], max(TILE, -(-self.shape[0] // BANDS)))
+        sources, total = [], np.zeros((self.shape[1], a.shape[1]))
+        for some in slices(len(bands), 2 * compute.workers()):  # so few, since each has a sum as long as the total
+            for source, target in self.kernel.run(_band, [(rows, c, a[rows]) for rows in bands[some]]):
+                sources.append(source)
+                total += target
+        return np.concatenate(sources), total
 
     def matrix(self) -> np.ndarray:
         """The whole matrix, (N, M) float64, for a size that memory allows."""
@@ -67,12 +75,13 @@ def slices(n: int, size: int) -> list[slice]:
 
 def _band(kernel: LandmarkKernel, band: slice, c: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     source, target = np.zeros((len(a), c.shape[1])), np.zeros((len(c), a.shape[1]))
-    for inside in slices(len(a), TILE):
-        rows = slice(band.start + inside.start, band.start + inside.stop)
-        for columns in slices(len(c), TILE):
-            tile = kernel.tile(rows, columns).astype(np.float64, copy=False)
-            source[inside] += tile @ c[columns]
-            target[columns] += tile.T @ a[inside]
+    with compute.one_blas_thread():
+        for inside in slices(len(a), TILE):
+            rows = slice(band.start + inside.start, band.start + inside.stop)
+            for columns in slices(len(c), TILE):
+                tile = kernel.tile(rows, columns).astype(np.float64, copy=False)
+                source[inside] += tile @ c[columns]
+                target[columns] += tile.T @ a[inside]
     return source, target
 
 
