@@ -1,7 +1,10 @@
 """The whole job on data made on the spot."""
 
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ask_dask import store
 from ask_dask.errors import InputError, StoreError
@@ -78,13 +81,13 @@ def make(folder: Path, n_rows: int) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not job.exists():
-            job.write_text(text, encoding="utf-8")
+            _write_whole(job, lambda begun: begun.write_text(text, encoding="utf-8"))
         elif job.read_text(encoding="utf-8").splitlines()[:1] != text.splitlines()[:1]:
             raise InputError(f"{job} is not of a demo with rows={n_rows}: choose another place with --to.")
         n_new = n_rows // 5
         for name, rows, first in (("train.txt", n_rows - n_new, 0), ("new.txt", n_new, n_rows - n_new)):
             if not (folder / name).exists():
-                _make_whole(folder / name, rows, first)
+                _write_whole(folder / name, partial(make_criteo, n_rows=rows, first=first))
     except OSError as error:
         raise StoreError(
             f"Cannot write {folder}: {error.strerror or error}; choose another place with --to."
@@ -92,11 +95,11 @@ def make(folder: Path, n_rows: int) -> Path:
     return job
 
 
-def _make_whole(path: Path, n_rows: int, first: int) -> None:
+def _write_whole(path: Path, write: Callable[[Path], Any]) -> None:
     """The file appears when all of it is written."""
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    begun = path.with_name(f".{path.name}.partial-{os.getpid()}")
     try:
-        make_criteo(partial, n_rows, first=first)
-        partial.replace(path)
+        write(begun)
+        begun.replace(path)
     finally:
-        partial.unlink(missing_ok=True)
+        begun.unlink(missing_ok=True)

@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import hidden, refused
+from fuzz.seeds import SEEDS
+from small import QUICK
 
-from ask_dask import load, steps, store
+from ask_dask import blocks, demo, load, steps, store
 from ask_dask.errors import CheckpointError, StoreError
 from ask_dask.ingest.synthetic import make_criteo
 from ask_dask.store import Checkpoint
@@ -187,6 +189,88 @@ def test_a_disk_that_is_full_in_the_middle(here, disk, ask, name):
     disk("100m")
     run(*command, old, *more)
     assert not hidden(old.parent)
+
+
+FULL = {
+    "avazu.zarr": "ingest avazu avazu.csv --buckets 64",
+    "exact.zarr": "fit --data few.zarr --bandwidth 1 --exact",
+    "iterated.zarr": "fit --data few.zarr --bandwidth 1 --exact --solver minres",
+    "blocks.zarr": "fit --data few.zarr --bandwidth 1 --landmarks 50 --solver minres",
+    "moments.zarr": "fit --data few.zarr --bandwidth 1 --landmarks 50",
+    "all.zarr": "embed --data few.zarr --bandwidth 1 --components 5 --exact",
+    "embedding.html": "report --embedding embedding.zarr",
+    "text.zarr": "predict --model model.zarr --data train.txt",
+}
+"""What else writes a store, and the page of an embedding: small ones of few rows."""
+LEVELS = [0, *(4096 * 3**level for level in range(8))]
+"""Bytes of room, up to more than any of them takes."""
+
+
+@pytest.fixture
+def few(here, monkeypatch):
+    """Few rows more in that folder, and checkpoints whenever there is one to write."""
+    monkeypatch.setattr(store.checkpoint, "SECONDS", 0)
+    monkeypatch.setattr(store.checkpoint, "SHARE", float("inf"))
+    monkeypatch.setattr(blocks, "_default_rows", lambda X: 50)
+    rows = Path("points.csv").read_text().splitlines(keepends=True)
+    Path("few.csv").write_text("".join(rows[:161]))
+    Path("avazu.csv").write_bytes(SEEDS["avazu"][0].splitlines(keepends=True)[0] + b"".join(
+        b"%d,%d,14102100" % (i, i % 2) + b",a%d" % (i % 7) * 21 + b"\n" for i in range(300)))  # fmt: skip
+    run("ingest", "table", "few.csv", "--label", "y", "--to", "few.zarr", "--overwrite")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FULL)
+def test_a_disk_that_is_full_at_any_level(few, disk, ask, name):
+    """What was there is intact, nothing else is left, and the same command works when there is room.
+
+    python -m pytest -m slow tests/test_damage.py
+    """
+    made = disk("100m") / name
+    command = (*FULL[name].split(), *QUICK * FULL[name].startswith("fit"), "--to", made, "--overwrite")
+    run(*command)
+    before, refusals = contents(made), 0
+    for room in LEVELS:
+        disk(taken(made) + room)
+        result = ask(*command, "--quiet")
+        if result[0] == 0:
+            break
+        assert refused(result, "No space left on device")
+        assert contents(made) == before
+        disk("100m")
+        run(*command)
+        assert not hidden(made.parent)
+        before, refusals = contents(made), refusals + 1
+    assert result[0] == 0 and refusals > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [("demo", "--rows", "1000", "--to"), ("run",)], ids=["demo", "run"])
+def test_a_disk_that_is_full_at_any_step(disk, ask, command):
+    """What is complete by then is sound and is not made again; the same command does the rest when there is room.
+
+    python -m pytest -m slow tests/test_damage.py
+    """
+    refusals = []
+    for room in LEVELS:
+        folder = disk("100m") / "demo"
+        (folder.parent / "earlier").write_bytes(b"result")
+        words = (*command, folder if "demo" in command else folder / "job.toml")
+        if "run" in command:
+            demo.make(folder, 1000)
+        disk(taken(folder.parent) + room)
+        result = ask(*words, "--quiet")
+        if result[0] == 0:
+            break
+        assert refused(result, "No space left on device")
+        refusals.append(result[2].partition(":")[2].partition(":")[0])
+        assert not any(steps.verify(made)["problems"] for made in folder.glob("*.zarr"))
+        before = contents(folder)
+        disk("100m")
+        run(*words)
+        assert before.items() <= contents(folder).items() and not hidden(folder.parent)
+        shutil.rmtree(folder)
+    assert result[0] == 0 and len(set(refusals)) > 2, refusals
 
 
 def contents(path):

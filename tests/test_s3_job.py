@@ -1,5 +1,6 @@
 """The whole job against an S3 server: as on a disk, through failures of storage, and after it was killed."""
 
+import re
 import subprocess
 import sys
 import time
@@ -111,18 +112,48 @@ moments._of_shard = patient
 cli.main()
 """
 """The command, with time to kill it between two shards, and dead writers found out at once."""
+HELD = SLOW.replace("time.sleep(0.3)", "while not os.path.exists('go'): time.sleep(0.1)").replace("time", "os, time", 1)
+"""The same, which waits in its first shard."""
+
+
+def fit_of_a_table(s3, done):
+    """The command of a fit of 600 rows, but for its place."""
+    rows = "".join(f"{a:.4f},{b:.4f},{int(a > b)}\n" for a, b in RNG.random((600, 2)))
+    fsspec.filesystem("s3").pipe_file(f"{s3}/t.csv", f"a,b,y\n{rows}".encode())
+    done("ingest", "table", f"{s3}/t.csv", "--label", "y", "--to", f"{s3}/d.zarr")
+    return ("fit", "--data", f"{s3}/d.zarr", *QUICK, "--landmarks", "20", "--bandwidth", "1", "--to")
+
+
+def wait_for(name, place, process):
+    """Until there is such an object at a place, or the process has ended."""
+    while process.poll() is None and name not in objects(place):
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_of_two_commands_that_write_the_same_store_the_second_is_refused(s3, tmp_path, done, monkeypatch):
+    """Each in a process of its own; the first is not disturbed: python -m pytest -m slow tests/test_s3_job.py"""
+    monkeypatch.chdir(tmp_path)
+    fit = fit_of_a_table(s3, done)
+    command = [sys.executable, "-c", HELD, *fit, f"{s3}/m.zarr", "--quiet"]
+    first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for("lease-1", f"{s3}/m.zarr", first)
+    for more in ((), ("--overwrite",)):
+        second = subprocess.run([*command, *more], capture_output=True, text=True, check=False)
+        said = rf"ask-dask: {s3}/m\.zarr is being written by another job \(.*, process {first.pid}\): wait for it, .*"
+        assert (second.returncode, second.stdout) == (1, "") and first.poll() is None
+        assert re.fullmatch(said, second.stderr.splitlines()[-1]), second.stderr  # before: that it watches the lease
+    Path("go").touch()
+    assert first.communicate(timeout=120)[1] == "" and first.returncode == 0
+    assert not done("verify", f"{s3}/m.zarr")["problems"]
 
 
 @pytest.mark.slow
 def test_a_killed_fit_goes_on_from_its_checkpoint(s3, done, monkeypatch):
-    rows = "".join(f"{a:.4f},{b:.4f},{int(a > b)}\n" for a, b in RNG.random((600, 2)))
-    fsspec.filesystem("s3").pipe_file(f"{s3}/t.csv", f"a,b,y\n{rows}".encode())
-    done("ingest", "table", f"{s3}/t.csv", "--label", "y", "--to", f"{s3}/d.zarr")
-    fit = ("fit", "--data", f"{s3}/d.zarr", *QUICK, "--landmarks", "20", "--bandwidth", "1", "--to")
+    fit = fit_of_a_table(s3, done)
     command, straight = ([sys.executable, "-c", SLOW, *fit, f"{s3}/{name}.zarr", "--quiet"] for name in "ms")
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while process.poll() is None and "zarr.json" not in objects(f"{s3}/.m.zarr.checkpoint"):
-        time.sleep(0.05)
+    wait_for("zarr.json", f"{s3}/.m.zarr.checkpoint", process)
     process.kill()
     process.wait()
     assert "zarr.json" in objects(f"{s3}/.m.zarr.checkpoint") and "zarr.json" not in objects(f"{s3}/m.zarr")

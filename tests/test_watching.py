@@ -48,6 +48,20 @@ def test_a_log_of_json_lines(place):
     assert 50 << 20 < last["memory_bytes"] < 4 << 30
 
 
+def test_of_two_commands_that_write_the_same_store_the_second_is_refused(place):
+    """Each in a process of its own; the first, which was stopped meanwhile, is not disturbed."""
+    first = job(place, *fit("--quiet"))
+    wait_until(Path(".m.zarr.lock").exists, process=first)
+    first.send(signal.SIGSTOP)
+    for more in ((), ("--overwrite",)):
+        code, out, err = job(place, *fit("--quiet", *more)).ended()
+        said = "ask-dask: m.zarr is being written by another job: wait for it, or choose another place.\n"
+        assert (code, out, err) == (1, "", said)
+    first.send(signal.SIGCONT)
+    code, _, err = first.ended()
+    assert (code, err) == (0, "") and not steps.verify(Path("m.zarr"))["problems"] and not hidden(place)
+
+
 def test_a_record_on_the_way_has_an_estimate(monkeypatch, caplog):
     from ask_dask.compute import bars
 
