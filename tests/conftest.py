@@ -72,6 +72,15 @@ def s3(moto, monkeypatch):
     return url
 
 
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """The debugging port of a headless Chromium, one for all tests of a process."""
+    from pages import chromium
+
+    with chromium(tmp_path_factory.mktemp("browser")) as port:
+        yield port
+
+
 @pytest.fixture
 def memory():
     """The URL of an empty place in the memory of this process, which fsspec has as object storage."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import plotly.graph_objects as go
 import pytest
-from pages import Page, browse, chromium, facts, figures, model, new_rows, scores, spectrum
+from pages import Page, browse, facts, figures, model, new_rows, scores, spectrum
 
 from ask_dask.errors import StoreError
 from ask_dask.report import render, write_report
@@ -134,12 +134,6 @@ def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path):
     with pytest.raises(StoreError, match=r"^Cannot write .*folder: .*; choose another place"):
         write_report(group, tmp_path / "folder", overwrite=True)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "folder", "m.zarr"]
-
-
-@pytest.fixture
-def browser(tmp_path):
-    with chromium(tmp_path) as port:
-        yield port
 
 
 @pytest.mark.browser

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import plotly.graph_objects as go
 import pytest
-from pages import Page, browse, chromium, figures
+from pages import Page, browse, figures
 from test_report import NASTY
 
 from ask_dask import store
@@ -223,12 +223,6 @@ def test_bad_input(embedded, tmp_path, monkeypatch, ask, options, says):
     code, out, err = ask("report", "--to", tmp_path / "r.html", "--quiet", *options.split())
     assert (code, out) == (1, "") and err.count("\n") == 1 and says in err, err
     assert not list(tmp_path.iterdir())
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with chromium(tmp_path_factory.mktemp("browser")) as port:
-        yield port
 
 
 @pytest.mark.browser

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import plotly.graph_objects as go
 import pytest
-from pages import Page, browse, chromium, facts, figures, model, spectrum
+from pages import Page, browse, facts, figures, model, spectrum
 
 from ask_dask.report import render, write_report
 from ask_dask.score import MultilabelScores, RegressionScores, multilabel_summary, regression_summary
@@ -177,12 +177,6 @@ def test_the_kernel_and_its_asymmetry_are_said():
     assert "Symmetrised(how = mean, kernel = Precomputed(K = array of 200 x 300))" in page
     assert "How asymmetric the kernel is: ||K - K'|| / ||K|| = 0.8312 (0 is symmetric" in page
     assert "||K|| = 0 (it is symmetric)" in text(facts(asymmetry=0.0))
-
-
-@pytest.fixture
-def browser(tmp_path):
-    with chromium(tmp_path) as port:
-        yield port
 
 
 @pytest.mark.browser
