@@ -270,7 +270,7 @@ def test_a_disk_that_is_full_at_any_step(disk, ask, command):
         run(*words)
         assert before.items() <= contents(folder).items() and not hidden(folder.parent)
         shutil.rmtree(folder)
-    assert result[0] == 0 and len(set(refusals)) > 2, refusals
+    assert result[0] == 0 and len(set(refusals)) > 1, refusals
 
 
 def contents(path):
