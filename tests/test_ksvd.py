@@ -325,7 +325,8 @@ def test_shards_and_workers_do_not_matter(n, change, monkeypatch):
 @pytest.mark.parametrize("center", [False, True])
 @pytest.mark.parametrize("method", ["orthonormal", "scaled"])
 def test_float32_is_as_close_as_float32_can_be(method, center):
-    x, z = RNG.normal(size=(1500, 3)), RNG.normal(size=(1200, 3)) + 0.3
+    random = np.random.default_rng(0)
+    x, z = random.normal(size=(1500, 3)), random.normal(size=(1200, 3)) + 0.3
     change = {"n_components": 4 - center, "method": method, "center": center}  # then come values of nearly one size
     exact, single = (
         KSVD(SNE(3.0), n_landmarks=60, random_state=0, **change).fit(x.astype(dtype), Z=z.astype(dtype))
@@ -333,7 +334,7 @@ def test_float32_is_as_close_as_float32_can_be(method, center):
     )
     np.testing.assert_allclose(single.singular_values_, exact.singular_values_, rtol=3e-2)
     for mine, theirs in zip(parts(single)[::2], parts(exact)[::2], strict=True):
-        assert subspace_error(np.linalg.qr(theirs)[0], mine) < 4e-2
+        assert subspace_error(np.linalg.qr(theirs)[0], mine) < (4e-2 if method == "orthonormal" else 1e-3)
     assert single.transform(x.astype(np.float32)).dtype == np.float32
     assert single.transform_target(z.astype(np.float32)).dtype == np.float32
 
