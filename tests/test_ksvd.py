@@ -62,7 +62,7 @@ def test_every_exact_solver_gives_the_decomposition(solver, center):
 
 @pytest.mark.parametrize("center", [False, True])
 def test_scores_of_new_points_on_landmarks_are_nearly_those_of_the_whole_kernel(center):
-    new, at = RNG.normal(size=(7, 3)), KERNEL.at(X, Z, len(Z), Z)
+    new, at = np.random.default_rng(1).normal(size=(7, 3)), KERNEL.at(X, Z, len(Z), Z)
     model = KSVD(KERNEL, 4, n_landmarks=(60, 50), center=center, random_state=0).fit(X, Z=Z)
     U, _, V = parts(model)
     for found, block, mean, vectors in ((model.transform(new), at.source(new), K.mean(0), V),
@@ -168,7 +168,7 @@ def test_the_standard_error_of_the_estimate_covers_the_error(center):
         found = model.error_
         off = np.abs([found.left, found.right] - true) / [found.left_deviation, found.right_deviation]
         within.append(off < 2)
-    assert 0.7 < np.mean(within) < 0.99
+    assert 0.7 < np.mean(within) < 0.95
 
 
 def test_landmarks_are_added_until_the_tolerance_is_met():
