@@ -193,7 +193,7 @@ def _metrics(of: Candidates, pair: int, group: int) -> list[dict[str, float | No
 def _of_fold(of: Candidates, pair: int, merger: Merger, test: np.ndarray) -> dict[str, float | None]:
     if not len(test):
         return dict.fromkeys(score.OF_TASK[of.outputs.task])
-    f = of.held_out.f[pair].take(test, axis=0, mode="clip")  # which is ten times as fast
+    f = of.held_out.f[pair].take(test, axis=0, mode="clip")  # else ten times as long
     weights = of.weights.of(test).score
     return of.outputs.metrics(of.held_out.rows[test], merger.score(f), merger.probability(f), weights)
 
