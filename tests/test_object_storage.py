@@ -203,6 +203,17 @@ def test_what_is_replaced_while_it_is_read_is_no_zeros(kind, request):
         store.read(before)
 
 
+@pytest.mark.parametrize("kind", ["memory", "s3", "tmp_path"])
+def test_a_chunk_that_goes_missing_while_its_store_is_read_is_no_zeros(kind, request):
+    path = write(f"{request.getfixturevalue(kind)}/a.zarr")
+    group = store.open_store(path)
+    assert store.read(store.array(group, "X")).all()
+    [version] = [name for name in places.contents(places.located(path)) if name.startswith("v-")] or [""]
+    places.remove(places.located(path) / version / "X/c/0/0")
+    with pytest.raises(StoreError, match=r"/X is damaged between rows 0 and 5000 \(X/c/0/0 is missing\): make the"):
+        store.read(store.array(group, "X"))
+
+
 def test_damage_is_found_and_named(memory):
     path = write(f"{memory}/a.zarr")
     fs, name = places.opened(path)

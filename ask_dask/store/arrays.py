@@ -13,8 +13,8 @@ from zarr.storage import FsspecStore
 
 from ask_dask import budget
 from ask_dask.errors import StoreError, mask
-from ask_dask.store.places import is_failure, is_replaced
-from ask_dask.store.sealed import Sealed
+from ask_dask.store.places import is_failure
+from ask_dask.store.sealed import Sealed, SealedOnDisk
 
 QUICK = (BloscCodec(cname="lz4", clevel=5, shuffle="shuffle"), Crc32cCodec())
 """How large arrays are compressed. Encoded features: four times as fast to write as zstd level 1, six times as fast to
@@ -179,9 +179,10 @@ def take(array: zarr.Array, *sides: Any) -> np.ndarray:
     numbers = any(isinstance(side, np.ndarray) for side in sides)
     try:
         values = np.asarray(array.oindex[sides] if numbers else array[sides])
-        replaced = _is_replaced(array.store)
+        replaced = isinstance(array.store, SealedOnDisk) and array.store.is_replaced()
     except Exception as error:
-        if isinstance(array.store, FsspecStore) and is_failure(error):
+        lost = isinstance(error, FileNotFoundError)
+        if isinstance(array.store, FsspecStore) and is_failure(error) and not lost:
             raise StoreError(f"{place(array)} cannot be read now ({error}): check the connection.") from error
         if not isinstance(error, ValueError | RuntimeError | OSError):
             raise
@@ -194,11 +195,6 @@ def take(array: zarr.Array, *sides: Any) -> np.ndarray:
     if replaced:
         raise StoreError(f"{place(array)} was replaced or removed while it was read: start again.")
     return values
-
-
-def _is_replaced(kept: Any) -> bool:
-    """Whether a store that was opened is not there any more."""
-    return kept.is_replaced() if isinstance(kept, Sealed) else isinstance(kept, FsspecStore) and is_replaced(kept)
 
 
 def _bounds(side: Any, length: int) -> tuple[int, int]:

@@ -1,7 +1,6 @@
 """Opening a store, and telling what is wrong with it."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,8 @@ from ask_dask.store.attributes import KEY, VERSIONS
 from ask_dask.store.attributes import about as attributes
 from ask_dask.store.codecs import foreign
 from ask_dask.store.paths import METADATA, data_place
-from ask_dask.store.places import UNREADABLE, Place, contents, files, located, reaching, zarr_store
-from ask_dask.store.sealed import Sealed
+from ask_dask.store.places import UNREADABLE, Place, contents, files, located, reaching
+from ask_dask.store.sealed import sealed
 
 LARGEST_CHUNK, MOST_PARTS = 2 << 30, 10_000_000
 """Bytes of a chunk that the compressor can hold, and chunks of an array that a job can look after."""
@@ -71,8 +70,7 @@ def _complete(path: Place, schema: str | None = None) -> tuple[zarr.Group, Place
     data = data_place(path)
     try:
         with reaching(path):
-            kept = Sealed(data) if isinstance(data, Path) else zarr_store(data)
-            group = zarr.open_group(kept, mode="r", zarr_format=3)
+            group = zarr.open_group(sealed(data), mode="r", zarr_format=3)
         about: Any = group.attrs[KEY]
         found, version = about["schema"], about["version"]
         if not isinstance(found, str) or not found:

@@ -240,22 +240,18 @@ def remove(place: Place) -> None:
             return
 
 
-def is_replaced(kept: FsspecStore) -> bool:
-    """Whether the version of a store that this is has been removed; what was read before this is asked is sound.
-
-    Metadata are the first to be removed, and missing chunks would be taken for zeros.
-    """
-    folder, _, version = kept.path.rpartition("/")
-    if not VERSION.fullmatch(version):
-        return False
+def exists_below(kept: FsspecStore, name: str) -> bool:
+    """Whether a file of this name is right below what zarr has opened."""
     known = getattr(kept.fs, "sync_fs", kept.fs)
-    fs, path = opened(known.unstrip_protocol(f"{folder}/{version}/zarr.json"))
-    return not fs.exists(path)
+    url = Url(known.unstrip_protocol(f"{kept.path}/{name}"))
+    with reaching(url):
+        fs, path = opened(url.url)
+        return fs.exists(path)
 
 
-def zarr_store(place: Place, read_only: bool = False) -> Any:
-    """What zarr opens a place by."""
+def zarr_store(place: Place, read_only: bool = False, kind: type[FsspecStore] = FsspecStore) -> Any:
+    """What zarr opens a place by; object storage by a store of this kind."""
     if isinstance(place, Path):
         return place
     with reaching(place):
-        return FsspecStore.from_url(place.url, storage_options=_options(place.url), read_only=read_only)
+        return kind.from_url(place.url, storage_options=_options(place.url), read_only=read_only)

@@ -55,5 +55,5 @@ def _pointer(version: str) -> bytes:
 
 def _remove(place: Url, names: set[str]) -> None:
     for name in names:
-        remove(place / name / METADATA)  # first, see `places.is_replaced`
+        remove(place / name / METADATA)  # first, see `sealed`
         remove(place / name)

@@ -1,24 +1,24 @@
-"""A store on a disk as it was when it was opened: what takes its place, and what goes missing, is not read for it.
+"""A store as it was when it was opened: what takes its place, and what goes missing, is not read for it.
 
-The attributes tell a store by their seal, and list its files. On object storage each version has a place of its own,
-see `places.is_replaced`.
+Its attributes tell a store by their seal, and list its files. zarr takes a chunk that is not there for zeros.
 """
 
 import json
 import os
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from zarr.storage import LocalStore
+from zarr.core.buffer import default_buffer_prototype
+from zarr.storage import FsspecStore, LocalStore
 
 from ask_dask.store.attributes import KEY
 from ask_dask.store.paths import METADATA
-from ask_dask.store.places import UNREADABLE
+from ask_dask.store.places import UNREADABLE, Place, exists_below, zarr_store
 
 
-class Sealed(LocalStore):
-    """zarr's store of a folder, but that a chunk which is listed and not there is missing; zarr takes it for zeros.
+class SealedOnDisk(LocalStore):
+    """zarr's store of a folder, but that a chunk which is listed and not there is missing.
 
     Raises
     ------
@@ -52,6 +52,40 @@ class Sealed(LocalStore):
         return content
 
 
+class SealedRemotely(FsspecStore):
+    """The same of object storage, where each version of a store has a place of its own: none takes its place, and what
+    is removed is removed attributes first (see `remote`)."""
+
+    _listed: frozenset[str] | None = None
+
+    def is_replaced(self) -> bool:
+        """Whether the version that this is has been removed."""
+        return not exists_below(self, METADATA)
+
+    async def get(self, key: str, *args: Any, **options: Any) -> Any:
+        """As zarr's, FileNotFoundError of a chunk that is listed and not there, or of which no list tells any more."""
+        content = await super().get(key, *args, **options)
+        if content is None and not key.endswith(METADATA) and key in await self._names():
+            raise FileNotFoundError(f"{key} is missing")
+        return content
+
+    async def _names(self) -> frozenset[str]:
+        if self._listed is None:
+            attributes = await super().get(METADATA, default_buffer_prototype())
+            if attributes is None:
+                raise FileNotFoundError(f"{METADATA} is missing")
+            self._listed = _told(attributes.to_bytes())[1]
+        return self._listed
+
+
+Sealed: TypeAlias = SealedOnDisk | SealedRemotely
+
+
+def sealed(place: Place) -> Sealed:
+    """What zarr opens a complete store by, to read it."""
+    return SealedOnDisk(place) if isinstance(place, Path) else zarr_store(place, read_only=True, kind=SealedRemotely)
+
+
 def _sealed(attributes: str) -> tuple[str | None, frozenset[str]]:
     """The seal, and the names of the files, that a store's attributes tell; read again only when they were written."""
     about = os.stat(attributes)
@@ -60,5 +94,9 @@ def _sealed(attributes: str) -> tuple[str | None, frozenset[str]]:
 
 @lru_cache(maxsize=64)
 def _read(attributes: str, *written: int) -> tuple[str | None, frozenset[str]]:
-    about = dict(json.loads(Path(attributes).read_bytes())["attributes"][KEY])
+    return _told(Path(attributes).read_bytes())
+
+
+def _told(attributes: bytes) -> tuple[str | None, frozenset[str]]:
+    about = dict(json.loads(attributes)["attributes"][KEY])
     return about.get("seal"), frozenset(about.get("listed", ()))
