@@ -24,7 +24,7 @@ from ask_dask import cli
 from ask_dask.store import checkpoint
 checkpoint.SECONDS, checkpoint.SHARE = 0, float("inf")
 offer = checkpoint.Checkpoint.offer
-checkpoint.Checkpoint.offer = lambda *given: (offer(*given), time.sleep(0.2))
+checkpoint.Checkpoint.offer = lambda *given, **facts: (offer(*given, **facts), time.sleep(0.2))
 cli.main()
 """
 """The command, with a checkpoint after each iteration and time to look at it."""
@@ -131,6 +131,8 @@ def test_a_killed_fit_goes_on_from_its_checkpoint(here, ask, done):
     assert interrupted(process, signal.SIGTERM)
     assert hidden(here) == [".m.zarr.checkpoint"] and not Path("m.zarr").exists()
     before = store.open_store(".m.zarr.checkpoint", "checkpoint")["residuals"][:].tolist()
+    kept = done("status", "m.zarr")["checkpoint"]
+    assert (kept["done"], kept["residual"]) == (len(before), before[-1]) and kept["seconds_left"] > 0
     refused(
         ask(*arguments, "m.zarr", "--damping", "1", "--quiet"), ".m.zarr.checkpoint is the checkpoint of another fit"
     )

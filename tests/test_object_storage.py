@@ -11,6 +11,7 @@ import pytest
 from buckets import connect, objects
 
 from ask_dask import AsKLSClassifier, load, store
+from ask_dask.budget import size
 from ask_dask.errors import StoreError
 from ask_dask.store import leases, places, remote
 
@@ -140,9 +141,12 @@ def test_a_second_writer_is_refused(memory, soon):
 
 def test_status_tells_a_job_that_writes_from_one_that_was_killed(folder, soon, monkeypatch, ask, done):
     path = f"{folder}/a.zarr"
-    with store.create(f"{folder}/b.zarr", "dataset"):
+    with store.create(f"{folder}/b.zarr", "dataset") as group:
         found = done("status", f"{folder}/b.zarr")
         assert found["state"] == "running" and "last_sign" not in found
+        store.write_array(group, "x", np.ones(3))
+        written = done("status", f"{folder}/b.zarr")["written"]
+        assert (written["parts"], written["parts_planned"]) == (1, 1) and written["bytes"] > 100
     before = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     killed(path, False, monkeypatch)
     found = done("status", path)
@@ -152,6 +156,7 @@ def test_status_tells_a_job_that_writes_from_one_that_was_killed(folder, soon, m
     assert said == (
         f"{path}: stopped, and the same command starts again; no store is there\n"
         f"last sign of life: {found['last_sign']}\n"
+        f"written so far: {size(found['written']['bytes'])}, 1 of 1 chunks\n"
     )
     places.located(f"{path}/lease-1").write_bytes(b"[7")  # of whom it may be
     assert done("status", path)["state"] == "stopped" and value(write(path)) == 1.0

@@ -143,6 +143,9 @@ def test_a_prediction_that_was_killed_goes_on(place, done, monkeypatch):
         assert subprocess.run(killed, check=False).returncode == -signal.SIGKILL
         found = done("status", "p.zarr")
         assert (found["state"], found["goes_on"]) == ("stopped", True)
+        parts = found["written"]
+        rest = parts["parts_planned"] / parts["parts"] - 1
+        assert 0 < parts["seconds"] < 60 and parts["seconds_left"] == pytest.approx(parts["seconds"] * rest, abs=0.2)
         ready = {n for n, mark in enumerate(zarr.open_group(".p.zarr.work", mode="r")["done"][:]) if mark}
         assert 0 < len(ready) < 9
         lost, cut = sorted(ready)[:2]  # a machine that went down keeps the mark and loses what it marks

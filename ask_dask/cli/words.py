@@ -106,7 +106,8 @@ def standing(found: dict[str, Any]) -> str:
     if "last_sign" in found:
         lines.append(f"last sign of life: {found['last_sign']}")
     if (parts := found.get("written")) and parts["parts_planned"]:
-        lines.append(f"written so far: {size(parts['bytes'])}, {parts['parts']:,} of {parts['parts_planned']:,} chunks")
+        far = f"{size(parts['bytes'])}, {parts['parts']:,} of {parts['parts_planned']:,} chunks"
+        lines.append(f"written so far: {far}{_rest(parts)}")
     if kept := found.get("checkpoint"):
         lines.append(f"checkpoint: {_kept(kept)}")
     return "\n".join(lines)
@@ -116,10 +117,13 @@ def _kept(kept: dict[str, Any]) -> str:
     if "damaged" in kept:
         return kept["damaged"]
     of = f" of {kept['total']:,}" if "total" in kept else ""
-    left = f", about {kept['seconds_left']:.0f} s for the rest" if "seconds_left" in kept else ""
     residual = f", residual {kept['residual']:.1e}" if "residual" in kept else ""
     far = f"{kept['step']}, {kept['done']:,}{of} {kept['unit']}{residual}"
-    return f"{far} in {kept['seconds']:.0f} s, written {kept['written']}{left}"
+    return f"{far} in {kept['seconds']:.0f} s, written {kept['written']}{_rest(kept)}"
+
+
+def _rest(found: dict[str, Any]) -> str:
+    return f", about {found['seconds_left']:.0f} s for the rest" if "seconds_left" in found else ""
 
 
 def _listed(value: Any) -> Any:

@@ -75,7 +75,7 @@ class Watch:
             self.shown += 1
         if self.checkpoint:
             self.checkpoint.offer(
-                lambda: self.iterate() | {"residuals": np.array(self.found.residuals)}, self.exhausted
+                lambda: self.iterate() | {"residuals": np.array(self.found.residuals)}, self.exhausted, tol=self.tol
             )
 
 

@@ -20,7 +20,7 @@ from ask_dask.errors import Stopped, StoreError
 from ask_dask.store import listing, remote
 from ask_dask.store.attributes import VERSIONS, about, describe
 from ask_dask.store.paths import refuse_existing
-from ask_dask.store.places import Url, located, remove
+from ask_dask.store.places import Url, last_written, located, remove
 from ask_dask.store.signals import undisturbed
 
 PARTIAL, OLD, WORK = ".partial-", ".old-", ".work"
@@ -114,12 +114,18 @@ def _begun(partial: Path, work: str | None) -> zarr.Group:
     if work and partial.is_dir():
         with suppress(OSError, ValueError, KeyError, TypeError):  # of what is damaged nothing is kept
             group = zarr.open_group(partial, mode="r+", zarr_format=3)
-            if about(group).get("work") == work:
+            if about(group)["work"]["of"] == work:
+                describe(group, work={"of": work, "since": time.time() - worked(group, partial)})
                 return group
     group = zarr.open_group(partial, mode="w", zarr_format=3)
     if work:
-        describe(group, work=work)
+        describe(group, work={"of": work, "since": time.time()})
     return group
+
+
+def worked(group: zarr.Group, place: Path) -> float:
+    """Seconds for which jobs have worked at what `create` keeps, until the last that was written there."""
+    return float(last_written(place)) - about(group)["work"]["since"]
 
 
 def _beside(path: Path, kind: str) -> Path:

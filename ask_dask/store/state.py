@@ -1,9 +1,11 @@
 """How far a store is: complete, being written by a job, or left by one that was stopped and can go on."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import zarr
 from filelock import FileLock, Timeout
 
@@ -13,8 +15,9 @@ from ask_dask.store.attributes import about
 from ask_dask.store.checkpoint import parts_of
 from ask_dask.store.leases import holder
 from ask_dask.store.opening import open_store, stored_bytes
-from ask_dask.store.places import Url, located
-from ask_dask.store.publish import PARTIAL, work_of
+from ask_dask.store.paths import data_place
+from ask_dask.store.places import UNREADABLE, VERSION, Place, Url, contents, located, zarr_store
+from ask_dask.store.publish import PARTIAL, work_of, worked
 
 
 def checkpoint_of(path: Path) -> Path:
@@ -32,7 +35,8 @@ def state(path: str | os.PathLike) -> dict[str, Any]:
         goes_on : whether the same command goes on where a stopped one was, or starts again
         made : when the complete store was made, if there is one
         last_sign : when a stopped job that held a lease on object storage was alive last, by its own clock
-        written : {"bytes", "parts", "parts_planned"} of what a job is writing, or left
+        written : {"bytes", "parts", "parts_planned"} of what a job is writing, or left; of what goes on also "seconds"
+            of work so far and "seconds_left", at the rate so far
         checkpoint : {"step", "done", "total", "unit", "written", "seconds", "seconds_left"}, if there is one
 
     Raises
@@ -55,7 +59,7 @@ def state(path: str | os.PathLike) -> dict[str, Any]:
     }
 
 
-def _held(path: Path) -> dict[str, Any] | None:
+def _held(path: Place) -> dict[str, Any] | None:
     """The job that holds the place, as `leases.holder` tells it; the lock of one that was killed is there and free."""
     if isinstance(path, Url):
         return holder(path)
@@ -85,32 +89,45 @@ def _checkpoint(path: Path) -> dict[str, Any] | None:
     if "residuals" in groups[0]:
         residuals = read(array(groups[0], "residuals"))
         found |= {"step": "minres", "done": len(residuals), "unit": "iterations", "residual": float(residuals[-1])}
+        found |= _left(facts["seconds"], -np.log(residuals[-1]), -np.log(facts["tol"])) if "tol" in facts else {}
     if "shards" in facts:
         found["done"] = len({n for group in groups for bounds in about(group)["shards"] for n in range(*bounds)})
-    if found.get("total"):
-        found["seconds_left"] = round(found["seconds"] / found["done"] * (found["total"] - found["done"]), 1)
-    return found
+    return found | (_left(found["seconds"], found["done"], found["total"]) if "total" in found else {})
 
 
-def _written(path: Path) -> dict[str, Any] | None:
-    """How much of the store that a job writes is on this disk; chunks of zeros are never written."""
-    if isinstance(path, Url):
-        return None
-    places = [*path.parent.glob(f".{path.name}{PARTIAL}*"), *filter(Path.is_dir, [work_of(path)])]
-    if not places:
-        return None
-    found = {"bytes": 0, "parts": 0, "parts_planned": 0}
+def _left(seconds: float, done: float, total: float) -> dict[str, float]:
+    """What the rest takes where each part takes as long; of MINRES parts are digits that the residual loses."""
+    return {"seconds_left": round(seconds / done * max(0, total - done), 1)} if done > 0 else {}
+
+
+def _written(path: Place) -> dict[str, Any] | None:
+    """How much of the store that a job writes is there; chunks of zeros are never written."""
+    found: dict[str, Any] = {"bytes": 0, "parts": 0, "parts_planned": 0}
+    places = _unfinished(path)
     for place in places:
         for one in _arrays(place):
             found["parts"] += min(one.nchunks_initialized, one.nchunks)
             found["parts_planned"] += one.nchunks
         found["bytes"] += stored_bytes(place)
-    return found
+    if isinstance(path, Path):
+        with suppress(*UNREADABLE):  # none, or that of samples, which says no time
+            work = work_of(path)
+            seconds = worked(zarr.open_group(work, mode="r", zarr_format=3), work)
+            found |= {"seconds": round(seconds, 1)} | _left(seconds, found["parts"], found["parts_planned"])
+    return found if places else None
 
 
-def _arrays(place: Path) -> list[zarr.Array]:
+def _unfinished(path: Place) -> list[Place]:
+    """Where jobs write what will be this store, or have left it."""
+    if isinstance(path, Path):
+        return [*path.parent.glob(f".{path.name}{PARTIAL}*"), *filter(Path.is_dir, [work_of(path)])]
+    current = data_place(path).name
+    return [path / name for name in contents(path) if VERSION.fullmatch(name) and name != current]
+
+
+def _arrays(place: Place) -> list[zarr.Array]:
     try:
-        members = zarr.open_group(place, mode="r", zarr_format=3).members(max_depth=None)
+        members = zarr.open_group(zarr_store(place, read_only=True), mode="r", zarr_format=3).members(max_depth=None)
         return [member for _, member in members if isinstance(member, zarr.Array)]
     except (OSError, KeyError, ValueError):  # it is being made, or removed
         return []
