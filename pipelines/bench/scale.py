@@ -71,6 +71,7 @@ def main() -> None:
     parser.add_argument("--memory", default="2GiB")
     options = parser.parse_args()
     for rows in map(int, options.rows.split(",")):
+        options.to.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix="scale-", dir=options.to))
         try:
             print(json.dumps(measured(rows, folder, options.memory)), flush=True)
