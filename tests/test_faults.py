@@ -207,7 +207,10 @@ def test_workers_killed_at_random_moments(place, capsys):
         while killed < 20:
             running, jobs = fit(place, "--cluster", "scheduler.json", to=f"m{jobs}.zarr"), jobs + 1
             while running.poll() is None:
-                time.sleep(rng.uniform(0.2, 3))
+                enough = len(machines.begun) + rng.integers(1, 8)  # else they die while they start, and have begun none
+                while running.poll() is None and len(machines.begun) < enough:
+                    time.sleep(0.01)
+                time.sleep(rng.uniform(0, machines.pause))
                 if running.poll() is None and killed < 20:
                     machines.kill(rng.integers(3))
                     killed += 1
@@ -219,7 +222,7 @@ def test_workers_killed_at_random_moments(place, capsys):
     more = len(machines.begun) - jobs * shards
     with capsys.disabled():
         print(f"\n{killed} workers killed in {jobs} jobs of {shards} shards: {more} shards begun again")
-    assert more <= 2 * killed
+    assert 0 < more <= 2 * killed
 
 
 @pytest.mark.slow
