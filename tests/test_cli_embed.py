@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from ask_dask import KSVD, store
+from ask_dask import KSVD, load, store
 from ask_dask.ingest import read_graph
 from ask_dask.kernels import RBF, SNE, DirectedGraph
 from ask_dask.report.embedding import drawn
+from ask_dask.sparse import rows_of
 
 
 def vectors(path):
@@ -51,6 +52,33 @@ def test_rows_and_columns_of_a_matrix(small, tmp_path, done):
     X = store.read(store.array(store.open_store(small / "real.zarr"), "X"))
     same(out, KSVD(RBF(2.0), 2, compat="random", compat_dim=8, random_state=0).fit(X))
     assert vectors(out)[2].shape == (4, 2)
+
+
+@pytest.mark.parametrize("compat", ["pinv", "pca", "axes", "random"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_matrix_that_fits_the_memory_has_every_compatibility(small, tmp_path, done, compat, sparse):
+    """And new rows can be embedded by what the store keeps."""
+    out, data = tmp_path / "e.zarr", small / "real.zarr"
+    if sparse:
+        text = "".join(f"{i % 2} {i % 5 + 1}:{1 + i % 3} {i % 7 + 6}:2\n" for i in range(30))
+        (tmp_path / "s.txt").write_text(text)
+        data = tmp_path / "s.zarr"
+        done("ingest", "svmlight", tmp_path / "s.txt", "--to", data, "--one-based")
+    done("embed", "--data", data, "--to", out, "--kernel", "rbf", "--bandwidth", 2, "--components", 2,
+         "--exact", "--columns", "--compat", compat)  # fmt: skip
+    X = rows_of(store.open_store(data))[:]
+    model = KSVD(RBF(2.0), 2, compat=compat, random_state=0).fit(X)
+    same(out, model)
+    np.testing.assert_allclose(load(out).transform(X[:5]), model.transform(X[:5]), atol=1e-9)
+
+
+def test_a_square_matrix_needs_no_compatibility(tmp_path, done):
+    X = np.random.default_rng(0).random((5, 5)).round(3)
+    (tmp_path / "t.csv").write_text("a,b,c,d,e\n" + "".join(",".join(map(str, row)) + "\n" for row in X))
+    done("ingest", "table", tmp_path / "t.csv", "--to", tmp_path / "t.zarr")
+    done("embed", "--data", tmp_path / "t.zarr", "--to", tmp_path / "e.zarr", "--kernel", "rbf", "--bandwidth", 2,
+         "--components", 2, "--exact", "--columns")  # fmt: skip
+    same(tmp_path / "e.zarr", KSVD(RBF(2.0), 2, random_state=0).fit(rows(tmp_path / "t.zarr")))
 
 
 def rows(path):
@@ -129,9 +157,10 @@ def test_what_it_says(small, tmp_path, ask):
         ("real.zarr", "--components 0", "--components: input should be greater than or equal to 1"),
         ("real.zarr", "--compat pca", "give --columns too"),
         ("g.zarr", "--columns", "numbers of points and no data matrix"),
-        ("real.zarr", "--columns --exact", "80 x 4"),
-        ("real.zarr", "--columns --compat random", "give --compat random and --compat-dim"),
-        ("real.zarr", "--columns --compat pca --compat-dim 3", "give --compat random and --compat-dim"),
+        ("real.zarr", "--columns --exact", "80 x 4, so that its rows and columns are of different spaces: give --com"),
+        ("real.zarr", "--columns --compat random --memory 1KiB", "budget is 1.0 KiB: give --compat random with --comp"),
+        ("real.zarr", "--columns --compat pca --memory 1KiB", "budget is 1.0 KiB: give --compat random with --compat-"),
+        ("real.zarr", "--columns --compat pca --compat-dim 3", "--compat-dim is of --compat random"),
         ("real.zarr", "--columns --targets {small}/real.zarr", "--targets is of two sets of rows"),
         ("real.zarr", "--targets {small}/signed.zarr", "was not made as"),
         ("g.zarr", "--targets {small}/other.zarr", "was not made as"),

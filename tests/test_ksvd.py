@@ -522,6 +522,8 @@ def test_wrong_data():
         KSVD(KERNEL, solver="dense", memory="0.1MiB").fit(X, Z=Z)
     with pytest.raises(InputError, match="compat='random' and compat_dim"):
         KSVD(KERNEL, compat="pca").fit(da.from_array(A))
+    with pytest.raises(InputError, match="compat_dim is of compat='random': leave it out with 'pca'"):
+        KSVD(RBF(4.0), compat="pca", compat_dim=3).fit(A)
     with pytest.raises(InputError, match="40 numbers"):
         KSVD(RBF(4.0), 3, compat="pca").fit(A).transform_target(A)
 

@@ -205,11 +205,11 @@ class KSVD(TransformerMixin, BaseEstimator):
             return X, X if same else check_rows(self, Z)
         if getattr(self.kernel, "shape", None):
             return X, X
+        if self.compat_dim is not None and self.compat != "random":
+            raise InputError(f"compat_dim is of compat='random': leave it out with {self.compat!r}.")
         if self.compat == "learned":
             if self.kernel is None:
                 raise InputError("compat='learned' needs a kernel with its bandwidth: give RBF or SNE.")
-            if self.compat_dim is not None:
-                raise InputError("compat_dim is of compat='random': leave it out with 'learned'.")
             X, Z, self._compat, self.compat_losses_ = learned(
                 X, y, self.kernel, self.n_components, self.center, limit(self.memory)
             )

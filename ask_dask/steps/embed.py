@@ -3,13 +3,15 @@
 import json
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 import zarr
 from cyclopts import Group, Parameter
 from pydantic import Field
 
-from ask_dask import compute, store
-from ask_dask.errors import InputError
+from ask_dask import blocks, budget, compute, store
+from ask_dask.errors import BudgetError, InputError
 from ask_dask.estimators import KSVD, embedding_store
+from ask_dask.estimators.plan import limit
 from ask_dask.kernels import Symmetrised
 from ask_dask.sparse import rows_of
 from ask_dask.steps.each import info, provenance
@@ -79,8 +81,9 @@ class Embed(KernelOptions):
     compat: Annotated[
         Literal["pinv", "pca", "axes", "random", "learned"] | None,
         OfMatrix,
-        Field(description="How rows and columns become points of one space; learned: on the labels, in memory."),
-    ] = None
+        Field(description="How rows and columns become points of one space; learned: on the labels. All need the "
+              "matrix in memory but random with --compat-dim; a square one needs none."),
+    ] = None  # fmt: skip
     compat_dim: Annotated[int | None, OfMatrix, Field(ge=1, description="Dimension of random projections.")] = None
     seed: Seed = 0
 
@@ -101,6 +104,7 @@ class Embed(KernelOptions):
                     require_rows(model.kernel, rows)
             X = rows_of(data)
             with compute.measured(steps, "singular vectors"):
+                X = blocks.take_rows(X, np.arange(X.shape[0])) if self._whole else X
                 if self.columns:
                     model.fit(X, self._labels(data))
                 else:
@@ -119,11 +123,27 @@ class Embed(KernelOptions):
             raise InputError("--compare-exact is of landmarks, and --exact has none: leave one of them out.")
         if self.columns and (store.about(data).get("format") in OF_NUMBERS or self.kernel == "precomputed"):
             raise InputError(f"The rows of {self.data} are numbers of points and no data matrix: leave out --columns.")
-        if self.columns and self.compat != "learned" and not (self.compat == "random" and self.compat_dim):
-            n, m = rows_of(data).shape
-            raise InputError(f"{self.data} is a matrix of {n} x {m} on disk, whose rows and columns meet in random "
-                             "projections, or as the labels ask: give --compat random and --compat-dim, or --compat "
-                             "learned.")  # fmt: skip
+        if self.compat_dim and self.compat != "random":
+            raise InputError("--compat-dim is of --compat random: give that, or leave it out.")
+        if self.columns:
+            self._require_compatible(*rows_of(data).shape)
+
+    def _require_compatible(self, n: int, m: int) -> None:
+        """That the rows and columns of an n x m matrix can meet as asked, in the memory there is."""
+        if self.compat is None and n != m:
+            raise InputError(f"{self.data} is a matrix of {n} x {m}, so that its rows and columns are of different "
+                             "spaces: give --compat.")  # fmt: skip
+        plan, allowed = budget.matrix_plan(n, m), limit(self.memory)
+        if self._whole and plan.total > allowed:
+            raise BudgetError(
+                f"{self.data} is a matrix of {n} x {m}, which needs {budget.size(plan.total)} ({plan}), and the memory "
+                f"budget is {budget.size(allowed)}: give --compat random with --compat-dim, or a larger --memory."
+            )
+
+    @property
+    def _whole(self) -> bool:
+        """Whether a data matrix is taken into memory; one that is learned on has a check of its own."""
+        return self.columns and self.compat != "learned" and self.compat_dim is None
 
     def _targets(self, data: zarr.Group) -> zarr.Group | None:
         """The store of the targets, of rows of the same space as those of the data."""
