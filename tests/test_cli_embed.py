@@ -141,6 +141,17 @@ def test_as_a_step_of_a_job_it_is_done_once(small, tmp_path, done):
     assert [result["skipped"] for result in done("run", job)] == [True]
 
 
+def test_what_is_of_the_exact_decomposition_is_refused_in_a_job_too(small, tmp_path, ask, done):
+    job = tmp_path / "job.toml"
+    step = f'[[step]]\ndo = "embed"\ndata = "{small / "real.zarr"}"\nto = "e.zarr"\nlandmarks = [20]\ncomponents = 2\n'
+    job.write_text(f"{step}max_iter = 300\n")
+    code, _, err = ask("run", job, "--quiet")
+    assert code == 1 and err.count("\n") == 1 and "step 1 of 1, embed: --max-iter is of the exact decomposition" in err
+    assert list(tmp_path.iterdir()) == [job]
+    job.write_text(f"{step}max_iter = 300\ncompare_exact = true\n")  # which decomposes exactly too
+    assert [result["skipped"] for result in done("run", job)] == [False]
+
+
 def test_what_it_says(small, tmp_path, ask):
     code, out, err = ask(
         "embed", "--data", small / "real.zarr", "--to", tmp_path / "e.zarr", "--landmarks", 20, "--quiet"
@@ -166,6 +177,16 @@ def test_what_it_says(small, tmp_path, ask):
         ("g.zarr", "--targets {small}/other.zarr", "was not made as"),
         ("real.zarr", "--targets {small}/none.zarr", "There is no store at"),
         ("real.zarr", "--max-iter 0 --exact", "--max-iter: input should be greater than or equal to 1"),
+        (
+            "real.zarr",
+            "--solver arpack --landmarks 20",
+            "--solver is of the exact decomposition: give --exact or --comp",
+        ),
+        (
+            "real.zarr",
+            "--max-iter 9 --landmarks 20",
+            "--max-iter is of the exact decomposition: give --exact or --comp",
+        ),
         ("real.zarr", "--exact --memory 1KiB", "memory budget is 1.0 KiB"),
         ("real.zarr", "--kernel rbf", "give --bandwidth"),
         ("none.zarr", "", "There is no store at"),

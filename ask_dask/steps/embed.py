@@ -121,12 +121,22 @@ class Embed(KernelOptions):
             raise InputError("--targets is of two sets of rows, and --columns of one matrix: leave one of them out.")
         if self.compare_exact and self.exact:
             raise InputError("--compare-exact is of landmarks, and --exact has none: leave one of them out.")
+        if not (self.exact or self.compare_exact):
+            self._refuse_exact_options()
         if self.columns and (store.about(data).get("format") in OF_NUMBERS or self.kernel == "precomputed"):
             raise InputError(f"The rows of {self.data} are numbers of points and no data matrix: leave out --columns.")
         if self.compat_dim and self.compat != "random":
             raise InputError("--compat-dim is of --compat random: give that, or leave it out.")
         if self.columns:
             self._require_compatible(*rows_of(data).shape)
+
+    def _refuse_exact_options(self) -> None:
+        for option in ("solver", "max_iter"):
+            if getattr(self, option) != type(self).model_fields[option].default:
+                shown = option.replace("_", "-")
+                raise InputError(
+                    f"--{shown} is of the exact decomposition: give --exact or --compare-exact too, or leave it out."
+                )
 
     def _require_compatible(self, n: int, m: int) -> None:
         """That the rows and columns of an n x m matrix can meet as asked, in the memory there is."""
