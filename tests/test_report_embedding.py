@@ -13,6 +13,8 @@ from pages import Page, browse, figures
 from test_report import NASTY
 
 from ask_dask import store
+from ask_dask.cli.words import in_words
+from ask_dask.report import embedded as embedded_words
 from ask_dask.report import embedding, render_embedding
 
 OF = {
@@ -25,6 +27,12 @@ OF = {
     "columns": ("kind.zarr", "--kernel", "rbf", "--bandwidth", 2, "--exact", "--columns", "--compat", "random",
                 "--compat-dim", 8, "--components", 2),
 }  # fmt: skip
+
+
+OF |= {
+    "complete": ("kind.zarr", "--kernel", "rbf", "--bandwidth", 1, "--landmarks", "80,20", "--components", 3),
+    "few": ("far.zarr", "--kernel", "rbf", "--bandwidth", 100, "--exact", "--components", 5),
+}
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +128,44 @@ def test_the_page_says_what_was_computed_and_how_near_it_is(embedded):
     text = Page(page(embedded, "nodes")).text
     assert "All rows and columns were used." in text and "No error was estimated." in text
     assert "The graph has 90 nodes" in text and "30 are embedded." in text
+
+
+def test_the_error_of_a_side_whose_points_all_are_landmarks_is_called_exact(embedded):
+    about, *rest = parts(embedded, "complete")
+    left, right = about["error"]["left"], about["error"]["right"]
+    text = Page(render_embedding(about, *rest)).text
+    assert f"Exactly, as all points of its side are landmarks, ||K V - U S|| / ||S|| = {left:.4g}." in text
+    assert f"Estimated from columns that are no landmarks, ||K'U - V S|| / ||S|| = {right:.4g} ± " in text
+    shown = embedded_words.tables(about, "classes")["error"]
+    assert shown[1][1:] == [f"{left:.4g}", "exact"] and shown[2][2] != "exact"
+    tried = {"row_landmarks": [40, 80], "column_landmarks": [10, 20], "left": [0.2, 0.1], "right": [0.2, 0.1],
+             "left_deviation": [0.01, 0], "right_deviation": [0.01, 0.02]}  # fmt: skip
+    rows = embedded_words.tables(about | {"landmark_error": tried}, "classes")["landmark_error"]
+    assert [row[2:] for row in rows[1:]] == [["0.2 ± 0.01", "0.2 ± 0.01"], ["0.1, exact", "0.1 ± 0.02"]]
+    for larger, name in (("left", "error"), ("right", "estimated error")):
+        far = about | {"error": about["error"] | {larger: 0.5}, "parameters": about["parameters"] | {"tol": 0.01}}
+        assert (name, "0.5") in embedded_words.cards(far)
+        assert embedded_words.notes(far) == [
+            ("Tolerance not reached", f"the {name} is above 0.01: allow more landmarks.")
+        ]
+        assert f" rows, {name} 0.5" in in_words(far | {"step": "embed"})
+
+
+def test_fewer_components_than_asked_for_are_told(embedded):
+    about, *rest = parts(embedded, "few")
+    assert about["n_components"] == 2
+    assert (
+        "Fewer components: 2 of the 5 asked for were found: the kernel matrix has no more."
+        in Page(render_embedding(about, *rest)).text
+    )
+    assert "2 of 5 components of 2 rows" in in_words(about | {"step": "embed"})
+    about, *rest = parts(embedded, "classes")
+    about["parameters"] |= {"n_components": 9}
+    assert (
+        "4 of the 9 asked for were found: the kernel matrix has no more, or more landmarks are needed"
+        in Page(render_embedding(about, *rest)).text
+    )
+    assert "Fewer components" not in page(embedded, "values")
 
 
 def test_the_error_is_drawn_over_the_landmarks_with_the_tolerance(embedded):

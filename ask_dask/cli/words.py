@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ask_dask.budget import size
-from ask_dask.report.words import METRICS
+from ask_dask.report.words import METRICS, larger_error
 
 
 def in_words(result: dict[str, Any]) -> str:
@@ -17,9 +17,10 @@ def in_words(result: dict[str, Any]) -> str:
         shown = [f"{METRICS[name]} {_short(result['held_out'][name])}" for name in HELD_OUT[result["task"]]]
         return f"{where}gamma {result['gamma']:g}, {size_of}, held-out {', '.join(shown)}{_cost(result)}"
     if result["step"] == "embed":
-        rows, error = result["arrays"]["left"]["shape"][0], result["error"]
-        near = "" if error is None else f", estimated error {max(error['left'], error['right']):.2g}"
-        return f"{where}{result['n_components']} components of {rows:,} rows{near}{_cost(result)}"
+        rows, found, asked = result["shape"][0], result["n_components"], result["parameters"]["n_components"]
+        near = "" if result["error"] is None else ", {} {:.2g}".format(*larger_error(result))
+        few = f" of {asked}" * (found < asked)
+        return f"{where}{found}{few} components of {rows:,} rows{near}{_cost(result)}"
     if result["step"] == "predict":
         return f"{where}{result['arrays']['score']['shape'][0]:,} rows{_cost(result)}"
     if result["step"] == "score":

@@ -4,9 +4,7 @@ from typing import Any
 
 from ask_dask.report.embedding import Points
 from ask_dask.report.tables import about_data, filled
-from ask_dask.report.words import duration, kernel_words, number
-
-SIDES = {"left": "||K V - U S|| / ||S||", "right": "||K'U - V S|| / ||S||"}
+from ask_dask.report.words import SIDES, duration, is_complete, kernel_words, larger_error, number
 
 
 def is_whole(facts: dict[str, Any]) -> bool:
@@ -42,9 +40,22 @@ def _error(facts: dict[str, Any]) -> list[str]:
     error, tol = facts.get("error"), (facts.get("parameters") or {}).get("tol")
     if not error:
         return [] if is_whole(facts) else ["Nothing was estimated of how far they are from the exact ones."]
-    parts = [f"{what} = {number(error[side])} ± {number(error[f'{side}_deviation'])}" for side, what in SIDES.items()]
-    said = f"Estimated from rows and columns that are no landmarks, {' and '.join(parts)}."
-    return [said, *([f"The tolerance asked for was {number(tol)}."] if tol else []), *_against_exact(facts)]
+    said = [f"{what} = {number(error[side])}" for side, what in SIDES.items() if is_complete(facts, side)]
+    exact = [f"Exactly, as all points of its side are landmarks, {each}." for each in said]
+    parts = [f"{what} = {number(error[side])} ± {number(error[f'{side}_deviation'])}"
+             for side, what in SIDES.items() if not is_complete(facts, side)]  # fmt: skip
+    estimated = f"Estimated from {_probes(facts)} that are no landmarks, {' and '.join(parts)}."
+    return [
+        *exact,
+        estimated,
+        *([f"The tolerance asked for was {number(tol)}."] if tol else []),
+        *_against_exact(facts),
+    ]
+
+
+def _probes(facts: dict[str, Any]) -> str:
+    """What the error was estimated from."""
+    return " and ".join(what for side, what in (("left", "rows"), ("right", "columns")) if not is_complete(facts, side))
 
 
 def _against_exact(facts: dict[str, Any]) -> list[str]:
@@ -59,10 +70,17 @@ def _against_exact(facts: dict[str, Any]) -> list[str]:
 
 def notes(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """What the reader must know before believing the page: (title, text)."""
-    error, tol = facts.get("error"), (facts.get("parameters") or {}).get("tol")
-    if not (error and tol and max(error["left"], error["right"]) > tol):
-        return []
-    return [("Tolerance not reached", f"the estimated error is above {number(tol)}: allow more landmarks.")]
+    parameters, found = facts.get("parameters") or {}, facts["n_components"]
+    asked, tol, said = parameters.get("n_components", found), parameters.get("tol"), []
+    if found < asked:
+        more = "has no more" if is_whole(facts) else "has no more, or more landmarks are needed to tell them from noise"
+        said.append(("Fewer components", f"{number(found)} of the {number(asked)} asked for were found: the kernel "
+                     f"matrix {more}."))  # fmt: skip
+    if facts.get("error") and tol:
+        name, error = larger_error(facts)
+        if error > tol:
+            said.append(("Tolerance not reached", f"the {name} is above {number(tol)}: allow more landmarks."))
+    return said
 
 
 def data_sentence(facts: dict[str, Any]) -> str:
@@ -94,12 +112,13 @@ def drawn_sentence(points: Points, whose: str) -> str:
 
 def cards(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """The few figures that stand out: (what, value)."""
-    (n, m), error, steps = facts["shape"], facts.get("error"), facts.get("steps") or []
+    (n, m), steps = facts["shape"], facts.get("steps") or []
     shown = [("components", number(facts["n_components"])), ("sources", number(n)), ("targets", number(m))]
     if not is_whole(facts):
         shown.append(("landmarks, rows + columns", " + ".join(map(number, facts["n_landmarks"]))))
-    if error:
-        shown.append(("estimated error", f"{max(error['left'], error['right']):.2g}"))
+    if facts.get("error"):
+        name, value = larger_error(facts)
+        shown.append((name, f"{value:.2g}"))
     return [*shown, ("total time", duration(sum(s["seconds"] for s in steps)))] if steps else shown
 
 
@@ -107,19 +126,22 @@ def tables(facts: dict[str, Any], kind: str) -> dict[str, list[list[str]]]:
     """The rows of every table, its head first; one without rows has no entry. `kind` says what y is."""
     error, recipe = facts.get("error") or {}, (facts.get("recipe") or {}).get("parameters") or {}
     given = {key: value for key, value in recipe.items() if key != "do"} or facts.get("parameters")
-    sides = [[f"{side.capitalize()}, {what}", number(error[side]), number(error[f"{side}_deviation"])]
+    sides = [[f"{side.capitalize()}, {what}", number(error[side]),
+              "exact" if is_complete(facts, side) else number(error[f"{side}_deviation"])]
              for side, what in SIDES.items() if side in error]  # fmt: skip
     return filled({
-        "error": [["Side", "Estimated error", "Standard error"], *sides],
-        "landmark_error": _over_landmarks(facts.get("landmark_error") or {}),
+        "error": [["Side", "Error", "Standard error"], *sides],
+        "landmark_error": _over_landmarks(facts.get("landmark_error") or {}, facts["shape"]),
         **about_data(facts | {"parameters": given}, {}, {"labels": "multilabel"}.get(kind, "classification")),
     })  # fmt: skip
 
 
-def _over_landmarks(error: dict[str, Any]) -> list[list[str]]:
-    columns = [error.get(name) or [] for name in ("row_landmarks", "column_landmarks")]
-    for side in SIDES:
-        pairs = zip(error.get(side) or [], error.get(f"{side}_deviation") or [], strict=False)
-        columns.append([f"{value:.3g} ± {deviation:.2g}" for value, deviation in pairs])
+def _over_landmarks(error: dict[str, Any], shape: list[int]) -> list[list[str]]:
+    counts = [error.get(name) or [] for name in ("row_landmarks", "column_landmarks")]
+    columns: list[list[Any]] = [*counts]
+    for side, tried, points in zip(SIDES, counts, shape, strict=True):
+        found = zip(error.get(side) or [], error.get(f"{side}_deviation") or [], tried, strict=False)
+        columns.append([f"{value:.3g}, exact" if n == points else f"{value:.3g} ± {deviation:.2g}"
+                        for value, deviation, n in found])  # fmt: skip
     rows = [[number(n), number(m), *errors] for n, m, *errors in zip(*columns, strict=False)]
     return [["Row landmarks", "Column landmarks", "Left", "Right"], *rows] if len(rows) > 1 else []

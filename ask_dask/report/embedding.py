@@ -165,7 +165,7 @@ def _rounded(values: Any) -> list[float]:
 
 
 def error_figure(facts: dict[str, Any]) -> dict[str, Any] | None:
-    """The estimated errors over the landmark counts that were tried, with standard errors and the tolerance."""
+    """The errors over the landmark counts that were tried, with standard errors and the tolerance."""
     error = facts.get("landmark_error") or {}
     traces = []
     for i, (side, landmarks) in enumerate((("left", "row_landmarks"), ("right", "column_landmarks"))):
@@ -179,14 +179,14 @@ def error_figure(facts: dict[str, Any]) -> dict[str, Any] | None:
                                 marker={"size": 8, "symbol": i}, line={"dash": plot.DASHES[i]}))  # fmt: skip
     counts = sorted({n for trace in traces for n in trace["x"]})
     said = "; ".join(f"{trace['name']} from {trace['y'][0]:.3g} to {trace['y'][-1]:.3g}" for trace in traces)
-    alt = f"Estimated error over {number(counts[0])} to {number(counts[-1])} landmarks: {said}"
+    alt = f"Error over {number(counts[0])} to {number(counts[-1])} landmarks: {said}"
     tol = (facts.get("parameters") or {}).get("tol")
     if tol:
         ends = [counts[0], counts[-1]]
         traces.append(plot.line(ends, [tol] * 2, f"tolerance {tol:g}", "#000", line={"dash": "dash", "width": 1.5}))
         alt += f"; the tolerance is {tol:g}"
     return plot.figure(traces, plot.axis("Landmarks of that side (count, log scale)", "log", **_ticks(counts)),
-                       plot.axis("Estimated error (log scale)", "log", exponentformat="power"), alt + ".")  # fmt: skip
+                       plot.axis("Error (log scale)", "log", exponentformat="power"), alt + ".")  # fmt: skip
 
 
 def _ticks(counts: list[int]) -> dict[str, Any]:

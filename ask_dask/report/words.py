@@ -9,6 +9,9 @@ METRICS = {
     "r2": "R²", "rmse": "RMSE", "mae": "MAE",
 }  # fmt: skip
 
+SIDES = {"left": "||K V - U S|| / ||S||", "right": "||K'U - V S|| / ||S||"}
+"""The error of each side of an embedding."""
+
 _ALSO_NAMED = {"roc_auc": "auroc", "root_mean_squared_error": "rmse", "mean_absolute_error": "mae"}
 _IN_UNITS_OF_Y = ("rmse", "mae")
 _SYMMETRISED = {"mean": "(K + K') / 2"}
@@ -23,6 +26,22 @@ def is_exact(facts: dict[str, Any]) -> bool:
     """Whether the system was solved on all training points rather than on landmarks."""
     solver = (facts.get("solver") or {}).get("name")
     return solver in ("dense", "minres") and (facts.get("parameters") or {}).get("n_landmarks") is None
+
+
+def is_complete(facts: dict[str, Any], side: str) -> bool:
+    """Whether all points of a side of an embedding are landmarks, so that its error is exact.
+
+    >>> [is_complete({"n_landmarks": [20, 30], "shape": [80, 30]}, side) for side in SIDES]
+    [False, True]
+    """
+    place = list(SIDES).index(side)
+    return bool(facts["n_landmarks"][place] == facts["shape"][place])
+
+
+def larger_error(facts: dict[str, Any]) -> tuple[str, float]:
+    """That of the side that is farther off, of an embedding from landmarks: what it is called, and its value."""
+    side = max(SIDES, key=lambda side: facts["error"][side])
+    return "error" if is_complete(facts, side) else "estimated error", facts["error"][side]
 
 
 def number(value: Any) -> str:
