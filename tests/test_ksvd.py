@@ -20,7 +20,7 @@ from ask_dask.errors import BudgetError, InputError, StoreError
 from ask_dask.estimators import compat, two_sets
 from ask_dask.estimators.sketch import Sketch
 from ask_dask.estimators.two_sets import Pairs
-from ask_dask.kernels import RBF, SNE, DirectedGraph, Linear, Precomputed
+from ask_dask.kernels import RBF, SNE, DirectedGraph, Linear, Polynomial, Precomputed
 from ask_dask.nystrom import Gram, resolution, scaled
 from ask_dask.score import eta, subspace_error
 
@@ -151,24 +151,26 @@ def test_the_estimated_error_is_that_of_the_vectors(center):
         M, found, scale = centred(K, center), model.error_, np.linalg.norm(s)
         ratios.append([found.left * scale / np.linalg.norm(M @ V - U * s),
                        found.right * scale / np.linalg.norm(M.T @ U - V * s)])  # fmt: skip
-        assert 0 < found.left_deviation < found.left and 0 < found.right_deviation < found.right
+        assert found.left_deviation > 0 and found.right_deviation > 0
     ratios = np.array(ratios)
     assert (ratios > 1 / 3).all() and (ratios < 3).all()
     assert 0.7 < np.sqrt((ratios**2).mean()) < 1.4
 
 
-@pytest.mark.parametrize("center", [False, True])
-def test_the_standard_error_of_the_estimate_covers_the_error(center):
-    """Two standard errors hold the true error of a side in some 82 %: the squares of rows are skewed, and few."""
-    M, within = centred(K, center), []
-    for seed in range(40):
-        model = KSVD(KERNEL, 4, n_landmarks=(12, 14), n_probes=40, center=center, random_state=seed).fit(X, Z=Z)
+def test_two_standard_errors_hold_the_error_although_few_rows_bear_most_of_it():
+    """Their squares are skewed: by the spread of the sample alone it were some 82 %."""
+    off = []
+    for seed in range(120):
+        random = np.random.default_rng(seed)
+        x, z = random.normal(size=(160, 2)), random.normal(size=(130, 2)) + 0.3
+        kernel, center = (SNE(3.0, normaliser="exact"), RBF(3.0), Polynomial(3))[seed % 3], seed % 2 == 1
+        model = KSVD(kernel, 4, n_landmarks=(12, 14), n_probes=40, center=center, random_state=seed).fit(x, Z=z)
         U, s, V = parts(model)
+        M, found = centred(kernel(x, z), center), model.error_
         true = np.array([np.linalg.norm(M @ V - U * s), np.linalg.norm(M.T @ U - V * s)]) / np.linalg.norm(s)
-        found = model.error_
-        off = np.abs([found.left, found.right] - true) / [found.left_deviation, found.right_deviation]
-        within.append(off < 2)
-    assert 0.7 < np.mean(within) < 0.95
+        off.append(np.abs([found.left, found.right] - true) / [found.left_deviation, found.right_deviation])
+    assert np.mean(np.array(off) < 2) > 0.93
+    assert np.mean(np.array(off) < 0.5) < 0.85  # nor are they too wide
 
 
 def test_landmarks_are_added_until_the_tolerance_is_met():

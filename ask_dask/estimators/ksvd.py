@@ -90,8 +90,9 @@ class KSVD(TransformerMixin, BaseEstimator):
         and the right one has the sign that goes along.
     row_landmarks_, column_landmarks_ : row numbers of X and of Z
     error_ : nystrom.Error or None
-        On landmarks: estimated distance of K V from U S and of K'U from V S, with standard errors; exact of a side
-        whose points all are landmarks. None of an exact fit, without two probes, or where all points are landmarks.
+        On landmarks: estimated distance of K V from U S and of K'U from V S, with standard errors, two of which hold
+        the true one in some 95 % (`nystrom.Error`); exact of a side whose points all are landmarks. None of an exact
+        fit, without two probes, or where all points are landmarks.
     landmark_error_ : dict of lists: row_landmarks, column_landmarks, left, right, left_deviation, right_deviation
         Estimated errors of every count that was tried, fewest first: those of `tol`, and with `compare_fewer` an
         eighth, a fourth and half of the first, as far as these are more than n_components.
