@@ -152,6 +152,23 @@ def test_what_is_of_the_exact_decomposition_is_refused_in_a_job_too(small, tmp_p
     assert [result["skipped"] for result in done("run", job)] == [False]
 
 
+def test_what_it_prints_is_so(small, tmp_path, done, ask):
+    """The error is near that of the stored vectors, and the seconds are those of this command alone."""
+    out, X = tmp_path / "e.zarr", rows(small / "real.zarr")
+    command = ("embed", "--data", small / "real.zarr", "--to", out, "--kernel", "rbf", "--bandwidth", 1,
+               "--components", 3, "--landmarks", 10)  # fmt: skip
+    found = done(*command)
+    (U, s, V), K = vectors(out), RBF(1.0)(X, X)
+    for side, residual in (("left", K @ V - U * s), ("right", K.T @ U - V * s)):
+        true = np.linalg.norm(residual) / np.linalg.norm(s)
+        assert abs(found["error"][side] - true) < 2 * found["error"][f"{side}_deviation"]
+    assert found["n_components"] == len(s) == 3
+    assert [step["step"] for step in found["steps"]] == ["singular vectors", "write"]
+    code, line, _ = ask(*command, "--overwrite", "--quiet")
+    error = max(found["error"]["left"], found["error"]["right"])
+    assert code == 0 and f"e.zarr: 3 components of 80 rows, estimated error {error:.2g} (" in line
+
+
 def test_what_it_says(small, tmp_path, ask):
     code, out, err = ask(
         "embed", "--data", small / "real.zarr", "--to", tmp_path / "e.zarr", "--landmarks", 20, "--quiet"

@@ -125,6 +125,8 @@ def test_the_page_says_what_was_computed_and_how_near_it_is(embedded):
         "bandwidth", about["data"]["fingerprint"], "Estimated error",
     ):  # fmt: skip
         assert said in text, said
+    text = Page(render_embedding(about | {"error": None}, *parts(embedded, "classes")[1:])).text
+    assert f"exact ones. Against the exact decomposition eta is {about['exact_error']['eta']:.4g};" in text
     text = Page(page(embedded, "nodes")).text
     assert "All rows and columns were used." in text and "No error was estimated." in text
     assert "The graph has 90 nodes" in text and "30 are embedded." in text

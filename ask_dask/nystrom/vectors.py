@@ -162,8 +162,8 @@ class Error:
         sample says: two of them above the estimate lies the upper end, on a log scale, of an interval of two standard
         errors of the mean square, with a row of `UNSEEN` times the largest square taken for missed. On 400 problems of
         five kinds two held the true error of a side in 94 % with 40 probes and in 96 % with 100; of points of very
-        different sizes, where one row may bear a third of the error, in 83 and 85 %. Where they did not, it was too
-        small, never too large.
+        different sizes, where one row may bear a third of the error, in 83 and 85 %. Where they did not, the
+        estimate was too small.
     """
 
     left: float

@@ -39,7 +39,8 @@ def _used(facts: dict[str, Any]) -> str:
 def _error(facts: dict[str, Any]) -> list[str]:
     error, tol = facts.get("error"), (facts.get("parameters") or {}).get("tol")
     if not error:
-        return [] if is_whole(facts) else ["Nothing was estimated of how far they are from the exact ones."]
+        unknown = [] if is_whole(facts) else ["Nothing was estimated of how far they are from the exact ones."]
+        return [*unknown, *_against_exact(facts)]
     said = [f"{what} = {number(error[side])}" for side, what in SIDES.items() if is_complete(facts, side)]
     exact = [f"Exactly, as all points of its side are landmarks, {each}." for each in said]
     parts = [f"{what} = {number(error[side])} ± {number(error[f'{side}_deviation'])}"
