@@ -23,7 +23,7 @@ from ask_dask.store.publish import settle
 
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload(
-    ["machines", "ask_dask.cli", "distributed.cli.dask_worker", "distributed.cli.dask_scheduler"]
+    ["machines", "ask_dask.cli.commands", "distributed.cli.dask_worker", "distributed.cli.dask_scheduler"]
 )
 
 EAGER = "checkpoint.SECONDS, checkpoint.SHARE = 0, float('inf')"

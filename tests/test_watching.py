@@ -120,14 +120,12 @@ def test_status_of_a_job_from_nothing_to_complete(place, ask, done):
 
 
 DYING = """
-import itertools, os, signal, sys
-from ask_dask import cli
+import itertools, os, signal
 from ask_dask.steps import prediction
 own, calls = prediction._predict_shard, itertools.count()
 def dying(*given):
     os.kill(os.getpid(), signal.SIGKILL) if next(calls) == 8 else own(*given)
 prediction._predict_shard = dying
-cli.main(sys.argv[1:])
 """
 
 
@@ -136,11 +134,10 @@ def test_a_prediction_that_was_killed_goes_on(place, done, monkeypatch):
     done(*fit())
     done("fit", "--data", "d.zarr", "--to", "other.zarr", *SMALL, "--seed", "1")
     predict = ("predict", "--data", "d.zarr", "--to")
-    killed = [sys.executable, "-c", DYING, *predict, "p.zarr", "--model", "m.zarr"]
     begun, own = [], prediction._predict_shard
     monkeypatch.setattr(prediction, "_predict_shard", lambda *given: (begun.append(given[2]), own(*given))[1])
     for model, again in (("m.zarr", False), ("other.zarr", True)):
-        assert subprocess.run(killed, check=False).returncode == -signal.SIGKILL
+        assert job(place, *predict, "p.zarr", "--model", "m.zarr", change=DYING).ended()[0] == -signal.SIGKILL
         found = done("status", "p.zarr")
         assert (found["state"], found["goes_on"]) == ("stopped", True)
         parts = found["written"]
@@ -168,7 +165,7 @@ LESS = [pytest.param(name, marks=pytest.mark.slow) for name in ("done/c/0", "sco
 def test_damaged_work_starts_again(place, done, damaged):
     done(*fit())
     predict = ("predict", "--model", "m.zarr", "--data", "d.zarr", "--to")
-    assert subprocess.run([sys.executable, "-c", DYING, *predict, "p.zarr", "--quiet"], check=False).returncode < 0
+    assert job(place, *predict, "p.zarr", change=DYING).ended()[0] == -signal.SIGKILL
     for file in (Path(".p.zarr.work") / damaged, *Path(".p.zarr.work").glob(f"{damaged}*")):
         file.write_text("[]") if file.exists() else None
     done(*predict, "p.zarr")
