@@ -1,6 +1,7 @@
 """A scheduler and workers as processes of their own, over TCP on loopback, that tests kill; and a job for them.
 
 Processes are forked by a server that has imported what they need: to start dozens of them takes seconds, not minutes.
+It does not find this file; what it finds must import all that this file does.
 """
 
 import multiprocessing
@@ -23,7 +24,7 @@ from ask_dask.store.publish import settle
 
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload(
-    ["machines", "ask_dask.cli.commands", "distributed.cli.dask_worker", "distributed.cli.dask_scheduler"]
+    ["ask_dask.cli.commands", "distributed.cli.dask_worker", "distributed.cli.dask_scheduler"]
 )
 
 EAGER = "checkpoint.SECONDS, checkpoint.SHARE = 0, float('inf')"
