@@ -4,6 +4,8 @@ import os
 import signal
 import sys
 
+STOPPED = "ask-dask: stopped; complete stores and checkpoints are kept: the same command goes on.\n"
+
 COMMAND = [sys.executable, "-c", "from ask_dask.cli import main; main()"]
 """The command in a process of its own."""
 
@@ -28,5 +30,5 @@ def interrupted(process, number, sent=False):
         process.send_signal(number)
     out, err = process.communicate(timeout=120)
     assert (process.returncode, out) == (2 if number == signal.SIGTERM else 130, "")
-    assert err == "ask-dask: stopped; complete stores and checkpoints are kept: the same command goes on.\n", err
+    assert err == STOPPED, err
     return True

@@ -24,7 +24,7 @@ from ask_dask.store.publish import settle
 
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload(
-    ["ask_dask.cli.commands", "distributed.cli.dask_worker", "distributed.cli.dask_scheduler"]
+    ["ask_dask.cli.commands", "ask_dask.estimators", "distributed.cli.dask_worker", "distributed.cli.dask_scheduler"]
 )
 
 EAGER = "checkpoint.SECONDS, checkpoint.SHARE = 0, float('inf')"
@@ -134,6 +134,11 @@ def _command(change, pause, *arguments):
     cli.main([str(argument) for argument in arguments])
 
 
+def _program(text, *arguments):
+    sys.argv = ["-c", *map(str, arguments)]
+    exec(text, {"__name__": "__main__"})
+
+
 class Machines:
     """A scheduler and its workers, whose processes can be killed and replaced."""
 
@@ -206,6 +211,11 @@ def dataset(path, shards, seed=0):
 def job(folder, *arguments, change="", pause=0.0):
     """The command in a process of its own; of a change of `checkpoint` or `waiting` first, and slow shards."""
     return Process(folder, _command, change, pause, *arguments)
+
+
+def program(folder, text, *arguments):
+    """A program in a process of its own, as `python -c` has it, that has no modules to load."""
+    return Process(folder, _program, text, *arguments)
 
 
 def checkpointed(path):

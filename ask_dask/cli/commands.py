@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 from pydantic import ValidationError
-from sklearn.exceptions import ConvergenceWarning
 
 from ask_dask import demo as demonstration
 from ask_dask import steps
@@ -156,5 +155,7 @@ def execute(arguments: list[str] | None) -> None:
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    from sklearn.exceptions import ConvergenceWarning
+
     if issubclass(category, ResonanceWarning | ConvergenceWarning):
         LOG.warning("Warning: %s", message)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.datasets import load_svmlight_file
 
 from ask_dask.errors import InputError
 from ask_dask.ingest import files as raw
@@ -81,6 +80,8 @@ class PairReader:
 
 def _load(text: bytes, limits: Limits) -> tuple[sp.csr_matrix, np.ndarray]:
     """Rows and labels of lines of text; ValueError or OverflowError when one is wrong."""
+    from sklearn.datasets import load_svmlight_file
+
     X, y = load_svmlight_file(BytesIO(text), n_features=limits.last + 1, dtype=limits.dtype, zero_based=True)
     if not (np.isfinite(y).all() and np.isfinite(X.data).all()):
         raise ValueError("not finite")

@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.metrics import pairwise_distances_argmin
-from sklearn.neighbors import NearestNeighbors
 
 from ask_dask.errors import InputError
 from ask_dask.kernels.base import Block, Kernel, LandmarkKernel, require_positive
@@ -86,6 +84,8 @@ class LocalRBF(Kernel):
 
     def _nearest(self, Z: Block) -> np.ndarray:
         """The width of the anchor nearest to each row, (n,) float64."""
+        from sklearn.metrics import pairwise_distances_argmin
+
         return self.bandwidths[pairwise_distances_argmin(_float64(Z), _float64(self.anchors))]
 
 
@@ -123,6 +123,8 @@ def neighbour_distances(points: Block, neighbours: int) -> np.ndarray:
     >>> neighbour_distances(np.array([[0.0], [0.0], [1.0], [3.0]]), 2)
     array([3., 3., 2., 3.])
     """
+    from sklearn.neighbors import NearestNeighbors
+
     first, group = _distinct(points)
     if len(first) == 1:
         return np.ones(points.shape[0])

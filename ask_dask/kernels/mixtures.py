@@ -6,7 +6,6 @@ from typing import Any
 
 import dask
 import numpy as np
-from sklearn.mixture import GaussianMixture
 
 from ask_dask import compute
 from ask_dask.errors import InputError
@@ -119,6 +118,8 @@ def _fit_some(
     samples: list[np.ndarray], first: int, n_components: int, random_state: int, max_iter: int, floor: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Weights, means and variances of the mixtures of some samples, the first of which has that number."""
+    from sklearn.mixture import GaussianMixture
+
     d = samples[0].shape[1]
     weights = np.zeros((len(samples), n_components))
     means, variances = np.zeros((len(samples), n_components, d)), np.ones((len(samples), n_components, d))

@@ -4,10 +4,6 @@ import warnings
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import pairwise_distances_argmin
-from sklearn.random_projection import SparseRandomProjection
 
 from ask_dask.errors import InputError
 from ask_dask.kernels.base import Block
@@ -53,6 +49,8 @@ def kmeans(points: Block, n_landmarks: int, random_state: Seed) -> np.ndarray:
     >>> kmeans(points, 2, random_state=0)
     array([2, 4])
     """
+    from sklearn.metrics import pairwise_distances_argmin
+
     require_enough(n_landmarks, points.shape[0])
     if not np.isfinite(points.data if sp.issparse(points) else points).all():
         raise InputError("Candidates for k-means hold NaN or infinity: impute or remove such rows.")
@@ -66,12 +64,17 @@ def kmeans(points: Block, n_landmarks: int, random_state: Seed) -> np.ndarray:
 def _narrow(points: Block, seed: int) -> Block:
     if points.shape[1] <= WIDEST:
         return points.astype(np.float64)
+    from sklearn.random_projection import SparseRandomProjection
+
     projection = SparseRandomProjection(PROJECTED, dense_output=True, random_state=seed)
     return projection.fit_transform(points.astype(np.float64))
 
 
 def _cluster(points: Block, n_clusters: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Centres and how many points each has."""
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+
     with warnings.catch_warnings():  # fewer distinct points than clusters: the caller fills up
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = KMeans(n_clusters, n_init=1, random_state=seed).fit(points)

@@ -3,7 +3,6 @@
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import svds
-from sklearn.neighbors import NearestNeighbors
 
 from ask_dask.errors import InputError
 
@@ -41,6 +40,8 @@ def reconstructed(left: np.ndarray, right: np.ndarray, degrees: np.ndarray, orde
            [0., 0., 1.],
            [0., 0., 0.]])
     """
+    from sklearn.neighbors import NearestNeighbors
+
     left, right, degrees = (np.asarray(given) for given in (left, right, degrees))
     _check(left, right, degrees, order)
     n, most = len(left), int(degrees.max(initial=0))

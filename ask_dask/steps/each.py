@@ -12,7 +12,6 @@ from pydantic import Field
 from ask_dask import compute, report, score, store
 from ask_dask.encode import Encoder
 from ask_dask.errors import InputError
-from ask_dask.estimators import load
 from ask_dask.ingest import ingest, read_rejects
 from ask_dask.ingest.files import find
 from ask_dask.sparse import rows_of
@@ -59,6 +58,8 @@ class Predict(Storing):
         return info(self.to)
 
     def _predict(self, model: zarr.Group, data: zarr.Group, group: zarr.Group) -> None:
+        from ask_dask.estimators import load  # only here: they take half of the time that a command takes to load
+
         _check_features(self.model, model, self.data[0], data)
         fitted = load(self.model)
         require_rows(fitted.kernel_, data)

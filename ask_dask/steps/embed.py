@@ -1,7 +1,7 @@
 """The step that embeds: a dataset store in, the singular vectors of its kernel matrix out."""
 
 import json
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import zarr
@@ -10,14 +10,15 @@ from pydantic import Field
 
 from ask_dask import blocks, budget, compute, store
 from ask_dask.errors import BudgetError, InputError
-from ask_dask.estimators import KSVD, embedding_store
-from ask_dask.estimators.plan import limit
 from ask_dask.kernels import Symmetrised
 from ask_dask.sparse import rows_of
 from ask_dask.steps.each import info, provenance
 from ask_dask.steps.kernel import OF_NUMBERS, KernelOptions
 from ask_dask.steps.options import List, Place, Seed
 from ask_dask.steps.rows import require_rows
+
+if TYPE_CHECKING:  # as in the step that fits
+    from ask_dask.estimators import KSVD
 
 OfVectors = Parameter(group=Group("Singular vectors", sort_key=2))
 OfLandmarks = Parameter(group=Group("Landmarks", sort_key=3))
@@ -143,6 +144,8 @@ class Embed(KernelOptions):
         if self.compat is None and n != m:
             raise InputError(f"{self.data} is a matrix of {n} x {m}, so that its rows and columns are of different "
                              "spaces: give --compat.")  # fmt: skip
+        from ask_dask.estimators.plan import limit
+
         plan, allowed = budget.matrix_plan(n, m), limit(self.memory)
         if self._whole and plan.total > allowed:
             raise BudgetError(
@@ -177,7 +180,9 @@ class Embed(KernelOptions):
             raise InputError(f"{self.data} has no labels, on which --compat learned learns: use another --compat.")
         return store.read(store.array(data, "y"))
 
-    def _estimator(self, data: zarr.Group) -> KSVD:
+    def _estimator(self, data: zarr.Group) -> "KSVD":
+        from ask_dask.estimators import KSVD
+
         kernel = self.make_kernel(data)
         if self.symmetrise and kernel is None:
             raise InputError("--symmetrise needs a kernel with its bandwidth: give --bandwidth.")
@@ -199,7 +204,9 @@ class Embed(KernelOptions):
             random_state=self.seed,
         )
 
-    def _write(self, model: KSVD, data: zarr.Group, targets: zarr.Group | None, group: zarr.Group) -> None:
+    def _write(self, model: "KSVD", data: zarr.Group, targets: zarr.Group | None, group: zarr.Group) -> None:
+        from ask_dask.estimators import embedding_store
+
         embedding_store.write(model, group)
         for name in ("y", "id"):
             if name in data:

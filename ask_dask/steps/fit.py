@@ -2,7 +2,7 @@
 
 import json
 import logging
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import zarr
@@ -12,12 +12,14 @@ from pydantic import Field
 from ask_dask import store
 from ask_dask.encode import Encoder
 from ask_dask.errors import CheckpointError, InputError
-from ask_dask.estimators import AsKLSClassifier, AsKLSRegressor, model_store
 from ask_dask.sparse import rows_of
 from ask_dask.steps.each import info, provenance
 from ask_dask.steps.kernel import KernelOptions
 from ask_dask.steps.options import List, Seed
 from ask_dask.steps.rows import require_rows
+
+if TYPE_CHECKING:  # most commands need none, which take half of the time that a command takes to load
+    from ask_dask.estimators import AsKLSClassifier, AsKLSRegressor
 
 log = logging.getLogger("ask_dask")
 
@@ -115,7 +117,7 @@ class Fit(KernelOptions):
             self._write(model, data, group)
         return info(self.to) | {"steps": model.steps_}
 
-    def _fit(self, model: AsKLSClassifier | AsKLSRegressor, *data: Any) -> None:
+    def _fit(self, model: "AsKLSClassifier | AsKLSRegressor", *data: Any) -> None:
         """With --overwrite what an older, interrupted fit left is replaced, as the model is: a nightly job goes on."""
         try:
             model.fit(*data)
@@ -126,7 +128,9 @@ class Fit(KernelOptions):
             store.Checkpoint(store.checkpoint_of(self.to), "").remove()
             model.fit(*data)
 
-    def _estimator(self, data: zarr.Group) -> AsKLSClassifier | AsKLSRegressor:
+    def _estimator(self, data: zarr.Group) -> "AsKLSClassifier | AsKLSRegressor":
+        from ask_dask.estimators import AsKLSClassifier, AsKLSRegressor
+
         regression = self._is_regression(store.array(data, "y"))
         more: dict[str, Any] = {} if regression else {"class_weight": self.class_weight}
         return (AsKLSRegressor if regression else AsKLSClassifier)(
@@ -158,7 +162,9 @@ class Fit(KernelOptions):
                 raise InputError(says)
         return regression
 
-    def _write(self, model: AsKLSClassifier | AsKLSRegressor, data: zarr.Group, group: zarr.Group) -> None:
+    def _write(self, model: "AsKLSClassifier | AsKLSRegressor", data: zarr.Group, group: zarr.Group) -> None:
+        from ask_dask.estimators import model_store
+
         model_store.write(model, group)
         about, recipe = store.about(data), self.recipe()
         store.describe(

@@ -2,16 +2,18 @@
 
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dask
 import numpy as np
 import zarr
 
 from ask_dask import blocks, budget, compute, store
-from ask_dask.estimators.base import AsKLS
 from ask_dask.sparse import SparseRows, read, row_bytes, rows_of
 from ask_dask.steps.kernel import OF_NUMBERS
+
+if TYPE_CHECKING:
+    from ask_dask.estimators.base import AsKLS
 
 SHARDS = 16
 """Of a predictions store at least, where the data have as many chunks: so many workers have as much to do each."""
@@ -20,7 +22,7 @@ DONE = "done"
 """The array of finished shards, while there are others."""
 
 
-def write_predictions(model: AsKLS, data: zarr.Group, group: zarr.Group, memory: int | None = None) -> str:
+def write_predictions(model: "AsKLS", data: zarr.Group, group: zarr.Group, memory: int | None = None) -> str:
     """Predict every row of a dataset store into a predictions store, one task per shard; its fingerprint.
 
     In a group that an interrupted prediction has left (`store.create(..., work=...)`) only the other shards are made.
