@@ -1,8 +1,6 @@
 """A fit on landmarks that was interrupted goes on from the sums it had, and gives the same model to the last bit."""
 
 import signal
-import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +10,8 @@ import dask
 import numpy as np
 import pytest
 import zarr
-from commands import hidden, interrupted, refused
-from machines import checkpointed
+from commands import STOPPED, hidden, refused
+from machines import checkpointed, program, wait_until
 from small import QUICK
 
 from ask_dask import AsKLSClassifier, blocks, load, moments, store
@@ -297,15 +295,10 @@ def test_a_killed_fit_on_landmarks_goes_on(tmp_path, monkeypatch, eager, ask, do
     monkeypatch.chdir(tmp_path)
     dataset("d.zarr")
     arguments = ("fit", "--data", "d.zarr", *QUICK, "--landmarks", "20", "--bandwidth", "2", "--to")
-    process = subprocess.Popen([sys.executable, "-c", SLOW, *arguments, "m.zarr", "--quiet"],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
-    while process.poll() is None and not Path(".m.zarr.checkpoint").exists():
-        time.sleep(0.01)
-    if number == signal.SIGTERM:
-        assert interrupted(process, number)
-    else:
-        process.kill()
-        process.wait()
+    process = program(tmp_path, SLOW, *arguments, "m.zarr", "--quiet")
+    wait_until(Path(".m.zarr.checkpoint").exists, process=process)
+    process.send(number)
+    assert process.ended() == ((2, "", STOPPED) if number == signal.SIGTERM else (-number, "", ""))
     assert Path(".m.zarr.checkpoint").exists() and not Path("m.zarr").exists()
     refused(ask(*arguments, "m.zarr", "--seed", "7", "--quiet"), "is the checkpoint of another fit")
     found = done(*arguments, "m.zarr")

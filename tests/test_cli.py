@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import COMMAND, hidden, interrupted, refused
+from machines import Machines
 
 from ask_dask import cli, load, store
 from ask_dask.ingest.synthetic import make_criteo
@@ -387,25 +388,13 @@ def test_a_whole_fit_on_processes(here, ask):
 def test_a_whole_fit_on_a_scheduler(here, ask):
     fit = ("fit", "--data", "data.zarr", *SMALL, "--quiet")
     assert ask(*fit, "--to", "threads.zarr")[0] == 0
-    file = here / "scheduler.json"
-    dask = [sys.executable, "-m", "dask"]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    scheduler = subprocess.Popen(
-        [*dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", file], **quiet
-    )
-    worker = subprocess.Popen(
-        [*dask, "worker", "--scheduler-file", file, "--nthreads", "1", "--no-nanny", "--no-dashboard"], **quiet
-    )
+    machines = Machines(here, workers=1, pause=0)
     try:
-        while not file.exists():
-            time.sleep(0.05)
-        assert ask(*fit, "--to", "file.zarr", "--cluster", file)[0] == 0
-        address = json.loads(file.read_text())["address"]
+        assert ask(*fit, "--to", "file.zarr", "--cluster", machines.file)[0] == 0
+        address = json.loads(machines.file.read_text())["address"]
         assert ask(*fit, "--to", "address.zarr", "--cluster", address)[0] == 0
     finally:
-        for process in (worker, scheduler):
-            process.terminate()
-            process.wait(20)
+        machines.close()
     for name in ("file.zarr", "address.zarr"):
         assert_same_model(name, "threads.zarr")
 

@@ -2,15 +2,14 @@
 
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import zarr
-from commands import hidden, interrupted, refused
+from commands import STOPPED, hidden, refused
+from machines import program, wait_until
 from pages import Page, figures
 from small import QUICK
 
@@ -121,14 +120,11 @@ def test_landmarks_by_minres_from_a_job(here, done):
 
 def test_a_killed_fit_goes_on_from_its_checkpoint(here, ask, done):
     arguments = ("fit", "--data", "g.zarr", *QUICK, "--exact", "--solver", "minres", "--to")
-    process = subprocess.Popen(
-        [sys.executable, "-c", PATIENT, *arguments, "m.zarr", "--quiet"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    while process.poll() is None and not Path(".m.zarr.checkpoint").exists():
-        time.sleep(0.01)
+    process = program(here, PATIENT, *arguments, "m.zarr", "--quiet")
+    wait_until(Path(".m.zarr.checkpoint").exists, process=process)
     time.sleep(0.5)
-    assert interrupted(process, signal.SIGTERM)
+    process.send(signal.SIGTERM)
+    assert process.ended() == (2, "", STOPPED)
     assert hidden(here) == [".m.zarr.checkpoint"] and not Path("m.zarr").exists()
     before = store.open_store(".m.zarr.checkpoint", "checkpoint")["residuals"][:].tolist()
     kept = done("status", "m.zarr")["checkpoint"]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import zarr
-from commands import hidden, refused
+from commands import STOPPED, hidden, refused
 from machines import SMALL, job, same_arrays, wait_until
 
-from ask_dask import budget, store
+from ask_dask import budget, cli, store
 from ask_dask.errors import StoreError
 from ask_dask.sparse import SparseWriter
 from ask_dask.steps import Predict, prediction
@@ -27,12 +27,16 @@ LABELS = {
 KINDS = {"numbers": "numbers", "several labels": "several", "text ids": "classes", "sparse rows": "classes"}
 
 
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    """A folder, where shards are of a hundred rows."""
-    monkeypatch.chdir(tmp_path)
+def work_in(folder, monkeypatch):
+    """There, shards are of a hundred rows."""
+    monkeypatch.chdir(folder)
     for name, value in {"CHUNK_BYTES": 1, "SHARD_BYTES": 1, "BLOCK_ROWS": 100}.items():
         monkeypatch.setattr(budget, name, value)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    work_in(tmp_path, monkeypatch)
     return tmp_path
 
 
@@ -57,12 +61,25 @@ def predict(to, *more):
     return ("predict", "--model", "m.zarr", "--data", "d.zarr", "--to", to, *more)
 
 
-@pytest.fixture
-def fitted(place, done):
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
     """A model of two classes, and its predictions."""
-    dataset("d.zarr")
-    done("fit", "--data", "d.zarr", "--to", "m.zarr", *SMALL)
-    done(*predict("straight.zarr"))
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        work_in(folder, monkeypatch)
+        dataset("d.zarr")
+        for command in (("fit", "--data", "d.zarr", "--to", "m.zarr", *SMALL), predict("straight.zarr")):
+            with pytest.raises(SystemExit) as left:
+                cli.main([*command, "--quiet"])
+            assert left.value.code == 0
+    return folder
+
+
+@pytest.fixture
+def fitted(made, place):
+    """Links to them in the folder."""
+    for path in made.iterdir():
+        (place / path.name).symlink_to(path)
 
 
 @pytest.fixture
@@ -130,7 +147,7 @@ def test_a_prediction_that_is_told_to_stop_goes_on(place, fitted, done, begun, n
         running.process.join(5)
     found, out, err = running.ended()
     assert (found, out) == (code, "")
-    assert err == "ask-dask: stopped; complete stores and checkpoints are kept: the same command goes on.\n"
+    assert err == STOPPED
     assert goes_on(done, begun) and not hidden(place)
 
 

@@ -5,13 +5,13 @@ import fcntl
 import json
 import pickle
 import shutil
-import subprocess
-import sys
+import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
 import zarr
+from machines import program
 
 from ask_dask import budget, store
 from ask_dask.errors import StoreError
@@ -335,7 +335,7 @@ def test_what_a_killed_job_left_is_put_in_order_by_the_next(tmp_path, there):
     """Killed between the two renames of a swap: the worst moment."""
     if there:
         write(tmp_path / "p.zarr", schema="predictions")
-    subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path, check=False)
+    assert program(tmp_path, KILLED).ended()[0] == -signal.SIGKILL
     left = names(tmp_path)
     assert len(left) == 2 + there and not (tmp_path / "p.zarr").exists()
     with pytest.raises(ValueError, match="mine"), store.create(tmp_path / "p.zarr", "predictions"):

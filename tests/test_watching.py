@@ -4,8 +4,6 @@ import json
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,7 +11,7 @@ import numpy as np
 import pytest
 import zarr
 from commands import hidden, refused
-from machines import EAGER, SMALL, checkpointed, dataset, job, same_arrays, wait_until
+from machines import EAGER, SMALL, checkpointed, dataset, job, program, same_arrays, wait_until
 
 from ask_dask import cli, compute, steps, store
 from ask_dask.errors import Stopped
@@ -182,13 +180,13 @@ def test_what_is_in_the_way_of_unfinished_work_is_named(place, ask, done):
 
 def test_status_of_what_keeps_nothing(place, ask, done):
     """A job that was killed while it wrote what it cannot go on with starts again."""
-    program = (
+    dying = (
         "import os, signal, numpy as np\nfrom ask_dask import store\n"
         "with store.create('p.zarr', 'predictions') as group:\n"
         "    made = group.create_array('score', shape=(4, 2), chunks=(1, 2), dtype=float)\n    made[:3] = 1\n"
         "    os.kill(os.getpid(), signal.SIGKILL)"
     )
-    subprocess.run([sys.executable, "-c", program], check=False)
+    assert program(place, dying).ended()[0] == -signal.SIGKILL
     found = done("status", "p.zarr")
     assert (found["state"], found["goes_on"]) == ("stopped", False)
     assert (found["written"]["parts"], found["written"]["parts_planned"]) == (3, 4)
