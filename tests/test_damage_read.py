@@ -28,8 +28,6 @@ MAKING = {
 
 READING = [
     ("data.zarr", MAKING["model.zarr"]),
-    ("data.zarr", MAKING["predictions.zarr"]),
-    ("data.zarr", ("ingest", "criteo", "train.txt", "--encoder", "data.zarr")),
     ("data.zarr", ("score", "--predictions", "predictions.zarr", "--data", "data.zarr")),
     ("table.zarr", ("fit", "--data", "table.zarr", *FEW)),
     ("sparse.zarr", ("fit", "--data", "sparse.zarr", *FEW)),
