@@ -15,13 +15,15 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from commands import COMMAND, refused
+from commands import refused
+from distributed import default_client
 from distributed.core import rpc
 from distributed.security import Security
+from machines import job
 
-from ask_dask import load, store
+from ask_dask import load, steps, store
 from ask_dask.cluster import make_certificates, running_on
-from ask_dask.cluster.places import STARTED
+from ask_dask.cluster.places import DEATHS, STARTED
 from ask_dask.cluster.security import NAMES, own_security
 from ask_dask.errors import InputError, StoreError
 
@@ -45,8 +47,7 @@ def machines(tmp_path_factory):
     X = np.random.default_rng(0).random((300, 2)).round(4)
     rows = "".join(f"{a},{b},{int(a > b)}\n" for a, b in X)
     (folder / "t.csv").write_text(f"a,b,y\n{rows}", encoding="utf-8")
-    ingest = [*COMMAND, "ingest", "table", "t.csv", "--label", "y", "--to", "data.zarr", "--quiet"]
-    subprocess.run(ingest, cwd=folder, check=True, capture_output=True)
+    steps.IngestTable(files=[str(folder / "t.csv")], label=["y"], to=folder / "data.zarr").run()
     make_certificates(folder / "tls")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -109,10 +110,8 @@ def test_who_has_no_certificate_of_the_scheduler_is_refused(machines, tmp_path):
 
 def test_the_command_says_that_it_is_refused(machines):
     folder, address, _ = machines
-    command = [*COMMAND, *FIT, "--to", "refused.zarr", "--cluster", f"tcp://{address}"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
-    result = done.returncode, done.stdout, done.stderr
-    assert refused(result, f"No scheduler answers at tcp://{address}") and "give --tls FOLDER if it asks" in done.stderr
+    result = job(folder, *FIT, "--to", "refused.zarr", "--cluster", f"tcp://{address}").ended()
+    assert refused(result, f"No scheduler answers at tcp://{address}") and "give --tls FOLDER if it asks" in result[2]
 
 
 def listening(processes):
@@ -139,9 +138,10 @@ def answers_http(port):
             return False
 
 
-def test_processes_listen_on_loopback():
+def test_processes_listen_on_loopback_and_outlive_more_deaths_than_dask_allows():
     before = listening([psutil.Process()])
     with running_on("processes", workers=1):
+        assert default_client().cluster.scheduler.allowed_failures == DEATHS > 3
         found = listening([psutil.Process()]) - before
         assert len(found) >= 2 and {place.ip for place in found} == {"127.0.0.1"}
 
@@ -150,7 +150,6 @@ def test_processes_listen_on_loopback():
 def test_processes_that_listen_wider_talk_tls(tmp_path, own):
     """Who has no certificate of theirs, or one of another authority, gets no answer of the scheduler or of a worker."""
     import dask
-    from distributed import default_client
 
     for name in ("tls", "others"):
         make_certificates(tmp_path / name)

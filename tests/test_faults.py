@@ -23,7 +23,6 @@ from machines import (
     wait_until,
 )
 
-from ask_dask import cluster
 from ask_dask.ingest.synthetic import make_criteo
 
 GONE = r"The scheduler at scheduler.json is gone; complete stores and checkpoints are kept: start one, and the same .*"
@@ -184,14 +183,6 @@ def test_workers_that_a_nanny_kills_again_and_again_end_the_job(place):
         machines.close()
     said = r"Workers died, the last at tcp://.*, most likely for want of memory: give them more, or use fewer\."
     assert (code, out) == (1, "") and one_line(err.splitlines(keepends=True)[-1], said)  # before: it waits for workers
-
-
-def test_own_processes_outlive_more_deaths_than_dask_allows():
-    from distributed import get_client
-
-    with cluster.running_on("processes", workers=1):
-        client = get_client()
-        assert client.cluster.scheduler.allowed_failures == cluster.places.DEATHS > 3
 
 
 RNG = np.random.default_rng
