@@ -16,10 +16,11 @@ def measured(steps: list[dict[str, Any]], name: str, **facts: Any) -> Iterator[N
     The peak is the largest resident memory of this process and its children together, sampled every 50 ms.
     """
     me = psutil.Process()
-    peak, stop = [_resident(me, me.children(recursive=True))], threading.Event()
+    first = me.children(recursive=True)
+    peak, stop = [_resident(me, first)], threading.Event()
 
     def sample() -> None:
-        children, n = me.children(recursive=True), 0
+        children, n = first, 0
         while not stop.wait(0.05):
             n += 1
             if n % 20 == 0:  # to look for them takes a look at every process of the machine
