@@ -18,10 +18,10 @@ from ask_dask.errors import CheckpointError, StoreError
 from ask_dask.ingest.synthetic import make_criteo
 from ask_dask.store import Checkpoint
 
-FIT = ("--landmarks", "100,300", "--gamma", "1", "--folds", "3", "--bandwidth", "20")
+FIT = ("--landmarks", "40,100", "--gamma", "1", "--folds", "2", "--bandwidth", "20")
 MAKING = {
-    "made": ("make", "criteo", "--rows", "20000", "--files", "2"),
-    "made.zarr": ("make", "criteo", "--rows", "3000", "--store", "--buckets", "512"),
+    "made": ("make", "criteo", "--rows", "8000", "--files", "2"),
+    "made.zarr": ("make", "criteo", "--rows", "1500", "--store", "--buckets", "512"),
     "data.zarr": ("ingest", "criteo", "train.txt", "--buckets", "512"),
     "table.zarr": ("ingest", "table", "points.csv", "--label", "y"),
     "sparse.zarr": ("ingest", "svmlight", "points.svm"),
@@ -38,13 +38,13 @@ MAKING = {
 
 def raw_files():
     rng = np.random.default_rng(0)
-    make_criteo("train.txt", 3000)
+    make_criteo("train.txt", 1500)
     rows = rng.normal(size=(4000, 4)).round(4)
     Path("points.csv").write_text("a,b,c,d,y\n" + "".join(",".join(map(str, [*r, i % 2])) + "\n" for i, r in
                                                           enumerate(rows)))  # fmt: skip
     Path("points.svm").write_text("".join(f"{i % 2} 1:{r[0]} 3:{r[1]} 9:{r[2]}\n" for i, r in enumerate(rows)))
     Path("edges.txt").write_text("".join(f"{a} {b}\n" for a, b in rng.integers(0, 3000, (20_000, 2))))
-    Path("samples.txt").write_text("".join(f"i{i % 60} {r[0]} {r[1]}\n" for i, r in enumerate(rows)))
+    Path("samples.txt").write_text("".join(f"i{i % 20} {r[0]} {r[1]}\n" for i, r in enumerate(rows)))
 
 
 @pytest.fixture(scope="module")
