@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import uuid
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,15 @@ def browser(tmp_path_factory):
 
     with chromium(tmp_path_factory.mktemp("browser")) as port:
         yield port
+
+
+@pytest.fixture(scope="session")
+def pool():
+    """Two processes for dask's scheduler of processes, which would start some for every graph."""
+    from machines import FORKED
+
+    with ProcessPoolExecutor(2, FORKED) as processes:
+        yield processes
 
 
 @pytest.fixture

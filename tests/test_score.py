@@ -213,13 +213,13 @@ def stores(path, codes, values, probability, labels, **facts):
 
 
 @pytest.mark.parametrize(("n_classes", "scheduler"), [(2, "threads"), (3, "threads"), (2, "processes")])
-def test_predictions_are_scored_by_shards(tmp_path, monkeypatch, n_classes, scheduler):
+def test_predictions_are_scored_by_shards(tmp_path, monkeypatch, pool, n_classes, scheduler):
     monkeypatch.setattr(budget, "CHUNK_BYTES", 1)
     monkeypatch.setattr(budget, "SHARD_BYTES", 1)
     monkeypatch.setattr(stored, "BLOCK", 1000)
     codes, values, probability = sample(5000, n_classes, dtype=np.float32)
     labels = [-1, 1, 5][:n_classes]
-    with dask.config.set(scheduler=scheduler):
+    with dask.config.set(scheduler=scheduler, pool=pool if scheduler == "processes" else None):
         found = score_predictions(*stores(tmp_path, codes, values, probability, labels))
     whole = Scores.of(codes, values, probability, n_classes)
     wanted = summary(whole, labels) | curves(whole, labels)

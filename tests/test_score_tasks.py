@@ -251,11 +251,11 @@ def small_blocks(monkeypatch):
 
 
 @pytest.mark.parametrize(("outputs", "scheduler"), [(0, "threads"), (3, "threads"), (3, "processes")])
-def test_predicted_values_are_scored_by_shards(tmp_path, small_blocks, outputs, scheduler):
+def test_predicted_values_are_scored_by_shards(tmp_path, small_blocks, pool, outputs, scheduler):
     y, prediction = (part.astype(np.float32) for part in values(5000, max(outputs, 1), mean=3.0))
     names = ["a", "b", "c"] if outputs else None
     y = y if outputs else y[:, 0]  # one output: y (N,) beside a score (N, 1)
-    with dask.config.set(scheduler=scheduler):
+    with dask.config.set(scheduler=scheduler, pool=pool if scheduler == "processes" else None):
         found = score_predictions(*stores(tmp_path, y, {"score": prediction}, task="regression", label_names=names))
     wanted = regression_summary(RegressionScores.of(y.reshape(prediction.shape), prediction), names)
     assert (found.pop("task"), found.pop("data_fingerprint")) == ("regression", "f1")
