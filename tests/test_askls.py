@@ -1,8 +1,6 @@
 """AsKLSClassifier: the oracle, every kind of input, invariance, conventions, bad input, its store."""
 
-import multiprocessing
 import warnings
-from concurrent.futures import ProcessPoolExecutor
 
 import dask
 import dask.array as da
@@ -10,7 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import zarr
-from dask.distributed import Client, LocalCluster
+from dask.distributed import Client
+from machines import Machines
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_moons
 from sklearn.metrics import roc_auc_score
@@ -96,15 +95,18 @@ def test_chunking_and_workers_do_not_matter(rows, scheduler):
         close(AsKLSClassifier(**SMALL).fit(da.from_array(X, chunks=(rows, 2)), y), expected)
 
 
-def test_processes_and_a_real_scheduler_give_the_same_answer():
+def test_processes_and_a_real_scheduler_give_the_same_answer(tmp_path, pool):
     expected = AsKLSClassifier(**SMALL).fit(X, y)
     chunked = da.from_array(X, chunks=(100, 2))
-    spawned = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(2, spawned) as pool, dask.config.set(scheduler="processes", num_workers=2, pool=pool):
+    with dask.config.set(scheduler="processes", num_workers=2, pool=pool):
         close(AsKLSClassifier(**SMALL).fit(chunked, y), expected)
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", protocol="tcp://")
-    with cluster, Client(cluster):
-        close(AsKLSClassifier(**SMALL).fit(chunked, y), expected)
+    machines = Machines(tmp_path, pause=0)
+    try:
+        with Client(scheduler_file=machines.file):
+            close(AsKLSClassifier(**SMALL).fit(chunked, y), expected)
+        assert machines.begun
+    finally:
+        machines.close()
 
 
 def close(model, expected):

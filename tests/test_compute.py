@@ -13,7 +13,8 @@ from types import SimpleNamespace
 import dask
 import numpy as np
 import pytest
-from dask.distributed import Client, LocalCluster
+from dask.distributed import Client
+from machines import Machines, program
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from ask_dask import compute
@@ -25,12 +26,14 @@ SCHEDULERS = ("threads", "synchronous", "cluster", pytest.param("processes", mar
 
 
 @pytest.fixture(scope="module")
-def client():
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1",
-                           silence_logs=50)  # fmt: skip
-    with cluster, Client(cluster, set_as_default=False) as client:
-        assert client.scheduler.address.startswith("tcp://")
-        yield client
+def client(tmp_path_factory):
+    machines = Machines(tmp_path_factory.mktemp("machines"))
+    try:
+        with Client(scheduler_file=machines.file, set_as_default=False) as client:
+            assert client.scheduler.address.startswith("tcp://")
+            yield client
+    finally:
+        machines.close()
 
 
 @pytest.fixture(params=SCHEDULERS)
@@ -104,8 +107,8 @@ def test_parts_that_come_early_wait_for_their_turn_and_are_known(tmp_path):
     assert told[1] == {1: (2, 10.0), 2: (3, 100.0)} and told[-1] == {0: (3, 111.0)}
 
 
-def test_processes_give_the_same_sum():
-    with dask.config.set(scheduler="processes", num_workers=2):
+def test_processes_give_the_same_sum(pool):
+    with dask.config.set(scheduler="processes", num_workers=2, pool=pool):
         np.testing.assert_array_equal(compute.run_sum(tasks(square, 5), "squares"), np.full(3, 30))
 
 
@@ -246,17 +249,14 @@ def test_clusters_that_are_not_there(tmp_path):
         "empty.json": r"empty.json \(no answer\): check that it runs",
     }
     (tmp_path / "empty.json").write_text("{}")
-    program = (
+    asking = (
         "import sys; from ask_dask.cluster import places; places.TIMEOUT = '2s'\n"
         "with places.running_on(sys.argv[1]): pass"
     )
     # Each in a process of its own, as users meet it: a client that failed to start troubles the next one.
-    tried = {
-        spec: subprocess.Popen([sys.executable, "-c", program, spec], stderr=subprocess.PIPE, text=True, cwd=tmp_path)
-        for spec in said
-    }
+    tried = {spec: program(tmp_path, asking, spec) for spec in said}
     for spec, process in tried.items():
-        last = process.communicate(timeout=60)[1].splitlines()[-1]
+        last = process.ended()[2].splitlines()[-1]
         assert re.match("ask_dask.errors.InputError: No scheduler answers at " + said[spec], last), last
 
 

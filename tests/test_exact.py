@@ -1,10 +1,8 @@
 """The exact solutions: dense and out of core against the oracle and each other, checkpoints, memory."""
 
-import multiprocessing
 import threading
 import tracemalloc
 import warnings
-from concurrent.futures import ProcessPoolExecutor
 
 import dask
 import numpy as np
@@ -191,13 +189,10 @@ def test_preconditioning_saves_iterations():
     assert counts[1] < counts[0] / 2
 
 
-def test_processes_give_what_threads_give():
+def test_processes_give_what_threads_give(pool):
     params = {"kernel": SNE(0.7), "gamma": 0.5, "solver": "minres", "tol": 1e-5, "random_state": 0} | ALL_ROWS
     expected = AsKLSClassifier(**params).fit(X, y)
-    with (
-        ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool,
-        dask.config.set(scheduler="processes", pool=pool),
-    ):
+    with dask.config.set(scheduler="processes", pool=pool):
         found = AsKLSClassifier(**params).fit(X, y)
     assert found.n_iter_ == expected.n_iter_
     np.testing.assert_allclose(found.discriminants(X), expected.discriminants(X), atol=1e-8)
