@@ -85,10 +85,12 @@ def test_demo_makes_everything_and_then_skips_it(tmp_path, ask):
     assert {path.name for path in (tmp_path / "X").iterdir()} == {
         "train.txt", "new.txt", "job.toml", "data.zarr", "new.zarr", "model.zarr", "predictions.zarr", "report.html"
     }  # fmt: skip
-    code, out, err = ask("demo", "--rows", 1000, "--to", tmp_path / "X")
-    assert code == 0 and err.count("skipped") == 5
+    job, model = tmp_path / "X" / "job.toml", tmp_path / "X" / "model.zarr" / "zarr.json"
+    made = model.stat().st_mtime_ns
+    for again in (("demo", "--rows", 1000, "--to", tmp_path / "X"), ("run", job)):
+        code, out, err = ask(*again)
+        assert code == 0 and err.count("skipped") == 5 and model.stat().st_mtime_ns == made
     refused(ask("demo", "--rows", 2000, "--to", tmp_path / "X"), "not of a demo with rows=2000")
-    job = tmp_path / "X" / "job.toml"
     job.write_text(re.sub(r"gamma = \[.*\]", "gamma = [3]", job.read_text()))
     refused(ask("run", job, "--quiet"), f"step 3 of 6, fit: {tmp_path / 'X' / 'model.zarr'} was made with other")
     code, out, err = ask("run", job, "--overwrite", "--json")

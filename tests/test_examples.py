@@ -2,12 +2,15 @@
 
 import doctest
 import glob
+import io
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -107,21 +110,15 @@ def test_the_examples_run_from_top_to_bottom(tmp_path, monkeypatch, ask):
             assert language == "sh" and "pip install" in text, f"this {language} block is not run by any test:\n{text}"
 
 
-def test_the_demo_runs_and_its_job_again_makes_nothing(tmp_path):
-    first = shell("ask-dask demo --rows 3000 --to d", tmp_path)
-    assert (tmp_path / "d" / "report.html").is_file(), first
-    before = (tmp_path / "d" / "model.zarr" / "zarr.json").stat().st_mtime_ns
-    shell("ask-dask run d/job.toml", tmp_path)
-    assert (tmp_path / "d" / "model.zarr" / "zarr.json").stat().st_mtime_ns == before
-
-
-def help_of(command, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-    with pytest.raises(SystemExit) as ended:
-        main([*command.split(), "--help"])
-    printed = capsys.readouterr()
-    assert (ended.value.code, printed.err) == (0, "")
-    return printed.out
+@cache
+def help_of(command):
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setenv("COLUMNS", "200")
+        with pytest.raises(SystemExit) as ended:
+            main([*command.split(), "--help"])
+    assert (ended.value.code, err.getvalue()) == (0, "")
+    return out.getvalue()
 
 
 def options(text):
@@ -130,16 +127,16 @@ def options(text):
 
 
 @pytest.mark.parametrize("command", PAGES)
-def test_help_has_every_option_that_the_readme_gives_a_command(command, capsys, monkeypatch):
-    text = help_of(command, capsys, monkeypatch)
+def test_help_has_every_option_that_the_readme_gives_a_command(command):
+    text = help_of(command)
     assert f"ask-dask {command}".strip() in text
     used = re.findall(rf"ask-dask {command}\b((?:(?! -- )[^`\n#|;&])*)", README.replace("\\\n", " ")) if command else []
     assert options(" ".join(used)) <= options(text) | {"--help"}
 
 
-def test_the_readme_names_only_what_exists(capsys, monkeypatch):
+def test_the_readme_names_only_what_exists():
     assert set(re.findall(r"(?:\$ |`)ask-dask ([a-z]+)", README)) <= set(COMMANDS)
-    known = set().union(*(options(help_of(command, capsys, monkeypatch)) for command in PAGES))
+    known = set().union(*(options(help_of(command)) for command in PAGES))
     own = re.sub(r"(?m)^ +python pipelines/.*$|`--only \w+`", "", README)  # pipelines have options of their own
     assert options(own) <= known
     files = set(re.findall(r"(?<![\w./-])(?:pipelines|tests|cluster|\.ci)/[\w./-]*\w", README))
