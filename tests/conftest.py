@@ -19,6 +19,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 DATA = Path(os.environ.get("ASK_DASK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
+LONGEST = ("cli_fit", "cli", "damage", "watching", "predict_goes_on", "faults", "s3_job", "examples", "damage_read",
+           "report", "promises", "pipelines", "cluster", "cluster_files", "compute")  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    """Files that take longest come first, so that both workers of a run end together."""
+    place = {f"test_{name}": number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
+
+
 def pytest_report_header():
     """The versions that decide which set this is, and which copy of ask_dask is tested."""
     names = ("dask", "distributed", "dask-ml", "scikit-learn", "numpy", "pandas", "zarr")
