@@ -4,12 +4,10 @@ import asyncio
 import os
 import re
 import shlex
+import signal
 import socket
 import ssl
 import stat
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +17,7 @@ from commands import refused
 from distributed import default_client
 from distributed.core import rpc
 from distributed.security import Security
-from machines import job
+from machines import job, program
 
 from ask_dask import load, steps, store
 from ask_dask.cluster import make_certificates, running_on
@@ -32,12 +30,12 @@ FIT = ("fit", "--data", "data.zarr", "--gamma", "1", "--landmarks", "30", "--fol
 
 
 def line(start, **changed):
-    """A command of the page on two bare machines, of this Python, with some words changed."""
+    """The words after `dask` of a command of the page on two bare machines, with some changed."""
     found = re.search(rf"^\$ ({start} .*)$", PAGE, re.M)[1]
     for name, value in changed.items():
         found, times = re.subn(rf"--{name} \S+", f"--{name} {value}", found)
         assert times == 1, (name, found)
-    return [sys.executable, "-m", *shlex.split(found)]
+    return shlex.split(found)[1:]
 
 
 @pytest.fixture(scope="module")
@@ -54,15 +52,13 @@ def machines(tmp_path_factory):
         address = f"127.0.0.1:{free.getsockname()[1]}"
     worker = [part.replace("a:8786", address) for part in line("dask worker", nworkers=1)]
     commands = ([*line("dask scheduler"), "--port", address.split(":")[1]], worker)
-    with open(folder / "dask.log", "w", encoding="utf-8") as log:
-        processes = [subprocess.Popen(one, cwd=folder, stdout=log, stderr=subprocess.STDOUT) for one in commands]
-        while not re.search("Scheduler at: .*Registered to:", (folder / "dask.log").read_text(encoding="utf-8"), re.S):
-            assert [process.poll() for process in processes] == [None, None], (folder / "dask.log").read_text()
-            time.sleep(0.1)
-        yield folder, address, processes
-        for process in reversed(processes):
-            process.terminate()
-            process.wait(20)
+    processes = [program(folder, "from dask.__main__ import main; main()", *words) for words in commands]
+    for process, said in zip(processes, ("Scheduler at:", "Registered to:"), strict=True):
+        process.wait_for(said)
+    yield folder, address, processes
+    for process in reversed(processes):
+        process.send(signal.SIGTERM)
+        process.ended(20)
 
 
 def test_the_same_result_as_on_threads(machines, monkeypatch, ask):
