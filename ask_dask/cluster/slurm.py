@@ -68,7 +68,7 @@ def job_script(
         raise InputError(f"memory={memory!r} must be a size such as 16GiB.") from error
     each = int(mebibytes * FOR_WORKERS / cores)
     if each < 1:
-        raise InputError(f"memory={memory!r} is too little for {cores} workers.")
+        raise InputError(f"memory={memory!r} is too little for {cores} workers: give a size such as 16GiB.")
     for word in command:
         if mask(word) != word:
             raise InputError(f"The script would keep the secret of {word}: give credentials in environment variables.")

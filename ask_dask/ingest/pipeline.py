@@ -171,7 +171,7 @@ def _run(
 def _look(files: Sequence[str | Path], form: Format, unlabelled_ok: bool) -> tuple[list[raw.RawFile], list[Layout]]:
     """The files and their columns; refuses what cannot become one dataset before any long work."""
     if not 0 < len(files) < 2**16:
-        raise InputError(f"{len(files)} files were given: give 1 to 65535.")
+        raise InputError(f"{len(files)} files were given to ingest: name 1 to 65535.")
     found = [raw.find(str(file)) for file in files]
     layouts = [find_layout(form, raw.read_head(file), file.name) for file in found]
     bare = [file.name for file, layout in zip(found, layouts, strict=True) if not layout.labelled]

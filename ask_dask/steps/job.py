@@ -61,8 +61,8 @@ def read_job(path: Path) -> list[Step]:
 
 
 def complaint(error: ValidationError, prefix: str = "") -> str:
-    """The first complaint of pydantic, with the option it is about."""
-    found = error.errors()[0]
+    """The first complaint of pydantic, with the option it is about; of what is misspelt, not that it is missing."""
+    found = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
     if found["type"].startswith("union_tag"):
         return _wrong_kind(found)
     option = _option(found["loc"])
