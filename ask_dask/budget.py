@@ -201,20 +201,25 @@ def minres_plan(
     workers: int,
     damped: bool = False,
 ) -> Plan:
-    """Memory of the exact solution by iteration, with a preconditioner of so many landmarks.
+    """Memory of the exact solution by iteration, with a preconditioner of so many landmarks: its kernel columns in
+    parts and put together, and the pass to its moments, with two sides of which each worker has a tall block and a
+    Gram.
 
     >>> print(minres_plan(500, 50_000, n_folds=5, n_gammas=1, n_outputs=1, row_bytes=160, workers=2))
-    points 7.6 MiB, iterates 109.9 MiB, products 27.5 MiB, preconditioner 381.6 MiB, moments 68.7 MiB, tiles 24.0 MiB
+    points 7.6 MiB, iterates 109.9 MiB, products 27.5 MiB, preconditioner 763.0 MiB, moments 114.4 MiB, kernel blocks
+    85.8 MiB, tiles 24.0 MiB
     """
     systems = n_gammas * (n_folds + 1) * (n_outputs + 1)  # each has a probe
     vector, m = 8 * n_rows * systems * (1 + damped), n_landmarks
+    tall, small = min(GRAM_ROWS, n_rows), min(cache_rows(max(1, m)), n_rows)
     return Plan(
         {
             "points": row_bytes * n_rows,
             "iterates": 2 * vector * 12,
             "products": vector * (2 + 2 * workers),
-            "preconditioner": 2 * 8 * m * n_rows + 2 * 8 * m * systems,
-            "moments": 2 * 8 * m * m * (n_folds + 1) * 3,
+            "preconditioner": 4 * 8 * m * n_rows + 2 * 8 * m * systems,
+            "moments": 2 * 8 * m * m * 3 * max(n_folds + 1, workers * max(1, n_folds)),
+            "kernel blocks": workers * 8 * m * (2 * (tall + m) + 4 * small),
             "tiles": workers * 6 * 8 * 512**2,
         }
     )

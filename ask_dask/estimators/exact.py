@@ -4,15 +4,17 @@ import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import dask
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ask_dask import blocks, compute, landmarks, moments
+from ask_dask import blocks, budget, compute, landmarks, moments
 from ask_dask.estimators.problem import Fitted, Placed, Problem
 from ask_dask.estimators.selection import HeldOut
+from ask_dask.kernels.base import Block, LandmarkKernel
 from ask_dask.solve import (
     Convergence,
     DenseSystem,
@@ -146,9 +148,17 @@ def _nystrom(problem: Problem, n_landmarks: int) -> Preconditioner:
     found = moments.gather(points, problem.rows, max(1, problem.n_folds), placed.at, placed.typical)
     maps, total = placed.feature_map(n_landmarks), found.total()
     training = [total - found.fold(f) for f in range(problem.n_folds)] + [total]
-    columns = blocks.map_rows(points, lambda block: np.hstack(placed.at.both(block)), 2 * n_landmarks, "preconditioner")
-    C, R = np.hsplit(columns.astype(np.float64, copy=False), 2)
+    columns = partial(_columns, placed.at, n_landmarks)
+    C, R = np.hsplit(blocks.map_rows(points, columns, 2 * n_landmarks, "preconditioner"), 2)
     return Preconditioner(C, R, [LandmarkSystem(part, maps) for part in training])
+
+
+def _columns(at: LandmarkKernel, m: int, X: Block) -> np.ndarray:
+    """[C, R] of some rows, (n, 2 m) float64, of which few are worked on at a time."""
+    found = np.empty((X.shape[0], 2 * m))
+    for part in blocks.row_blocks(X, budget.cache_rows(m)):
+        found[part] = np.hstack(at.both(X[part]))
+    return found
 
 
 def _spread(solution: Solution, rows: np.ndarray, n: int) -> Solution:

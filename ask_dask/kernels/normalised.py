@@ -14,7 +14,7 @@ import dask
 import numpy as np
 
 from ask_dask import compute
-from ask_dask.budget import BLOCK_ROWS
+from ask_dask.budget import BLOCK_ROWS, CACHE_ROWS
 from ask_dask.compute.compiled import compiled
 from ask_dask.errors import InputError
 from ask_dask.kernels.base import Block, Kernel, LandmarkKernel, require_positive
@@ -52,9 +52,9 @@ class _Normalised(Kernel):
         if self.needs_targets and targets is None:
             raise InputError(f"{type(self).__name__}(normaliser='exact') needs all training targets.")
         bound = _AtLandmarks(self, rows, columns, targets if self.needs_targets else None, n_targets)
-        starts = range(0, rows.shape[0], BLOCK_ROWS)
+        starts = range(0, rows.shape[0], CACHE_ROWS)
         task = dask.delayed(bound.log_normaliser, pure=False, traverse=False)
-        parts = compute.run([task(rows[start : start + BLOCK_ROWS]) for start in starts], None, local=True)
+        parts = compute.run([task(rows[start : start + CACHE_ROWS]) for start in starts], None, local=True)
         return replace(bound, log_normaliser_rows=np.concatenate(parts), n_rows=rows.shape[0])
 
 
