@@ -8,43 +8,56 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from machines import program
 from sklearn.linear_model import RidgeCV
 
 PIPELINES = Path(__file__).parents[1] / "pipelines"
 
 
-def printed(script, *arguments):
-    """The JSON line that a pipeline prints."""
-    done = subprocess.run(
-        [sys.executable, PIPELINES / script, *map(str, arguments)], capture_output=True, text=True, check=True
-    )
-    return json.loads(done.stdout)
+SCRIPT = """
+import os, runpy, sys
+del sys.argv[0]
+sys.path.insert(0, os.path.dirname(sys.argv[0]))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.fixture
+def printed(tmp_path):
+    """The JSON line that a pipeline prints, in a process of its own."""
+
+    def run(script, *arguments):
+        code, out, err = program(tmp_path, SCRIPT, PIPELINES / script, *arguments).ended(3600)
+        assert code == 0, err
+        return json.loads(out)
+
+    return run
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "file", "floor"), [("criteo", "train_10k.txt", 0.75), ("avazu", "train_10k.csv", 0.71)]
 )
-def test_held_out_auroc_on_real_logs(data, name, file, floor):
+def test_held_out_auroc_on_real_logs(printed, data, name, file, floor):
     found = printed("held_out.py", name, data / name / file)["mean_auroc"]
     assert found["AsK-LS"] >= floor
     assert found["AsK-LS"] == max(found.values())
 
 
 @pytest.mark.slow
-def test_the_benchmark_prints_one_line_of_figures():
+def test_the_benchmark_prints_one_line_of_figures(printed):
     found = printed("bench/landmark_fit.py", "--rows", 5000, "--repeats", 1)
     assert found["rows"] == 5000 and found["syrk_gflops"] > 0 and found["times_faster_than_scikit_learn"] > 0
 
 
 @pytest.mark.slow
-def test_ksvd_out_of_core_prints_its_error_and_peak():
+def test_ksvd_out_of_core_prints_its_error_and_peak(printed):
     found = printed("bench/ksvd.py", "--rows", 3000, "--landmarks", 300, "--components", 5)
     assert 0 < found["estimated_error"] < 0.1 and found["largest_departure_from_unit_length"] < 1e-4
     assert found["fit_s"] > 0 and found["peak_mib_above_data"] > 0
 
 
-def test_clicks_are_embedded_by_rows_and_columns():
+def test_clicks_are_embedded_by_rows_and_columns(printed):
     sizes = ("--rows", 3000, "--columns", 1500, "--dim", 32, "--landmarks", 100, "--components", 5)
     found = printed("bench/clicks.py", *sizes, "--bandwidths", 0.7)
     assert 26 < found["entries_a_row"] < 39 and 0.6 < found["best_auroc"] < 0.9
@@ -99,7 +112,7 @@ def test_biclustering_of_acm_has_a_setting_that_reaches_the_paper(data):
     assert any(nmi >= 0.68 and coherence >= 0.32 for nmi, coherence in found)
 
 
-def test_ways_to_choose_landmarks_are_compared_on_equal_time():
+def test_ways_to_choose_landmarks_are_compared_on_equal_time(printed):
     found = printed("bench/landmark_choice.py", "--rows", 200, "--counts", "5,60", "--seeds", 1, "--budgets", "1e-9,60")
     assert set(found["ways"]) == {"uniform", "kmeans", "leverage", "cross", "greedy"}
     for few, many in found["ways"].values():
