@@ -137,8 +137,8 @@ async def browse(port, url, width, picture=None):
     from tornado.websocket import websocket_connect
 
     new = urllib.request.Request(f"http://127.0.0.1:{port}/json/new?about:blank", method="PUT")
-    address = json.load(urllib.request.urlopen(new))["webSocketDebuggerUrl"]
-    socket_ = await websocket_connect(HTTPRequest(address), max_message_size=1 << 28)
+    tab = json.load(urllib.request.urlopen(new))
+    socket_ = await websocket_connect(HTTPRequest(tab["webSocketDebuggerUrl"]), max_message_size=1 << 28)
     events, sent = [], 0
 
     async def tell(method, **params):
@@ -171,6 +171,7 @@ async def browse(port, url, width, picture=None):
         shot = await tell("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)
         picture.write_bytes(base64.b64decode(shot["data"]))
     socket_.close()
+    urllib.request.urlopen(f"http://127.0.0.1:{port}/json/close/{tab['id']}")  # each takes 160 MB
     found["errors"] = [e for e in events if e["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")]
     asked = (e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent")
     found["loads"] = [u for u in asked if not u.startswith(("data:", "blob:")) and u != url]
