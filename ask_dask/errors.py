@@ -2,6 +2,7 @@
 
 import re
 from typing import Any
+from urllib.parse import quote
 
 
 def mask(text: str) -> str:
@@ -17,6 +18,24 @@ def mask(text: str) -> str:
     # A secret may hold a slash; rather too much.
     text = re.sub(r"(\w\w:/{1,3})(?:[^/\s]*:.*|[^/\s]*)@", r"\1***@", text)
     return re.sub(r"(\w\w:/{1,3}[^\s?'\"]*\?)[^\s'\"]*[^\s'\":;,.)]", r"\1***", text)
+
+
+def without_secrets(words: str, url: str) -> str:
+    """What a library says about a URL, without what `mask` hides of it, also where it is written with percents.
+
+    >>> without_secrets('No bucket "key:secret@b"', "s3://key:secret@b/a"), without_secrets("b%3FX%3D1", "s3://b?X=1")
+    ('No bucket "***@b"', 'b%3F***')
+    >>> without_secrets('No bucket "key:sec"', "s3://key:sec/ret@b/a")
+    'No bucket "***:***"'
+    """
+    rest = url.partition("://")[2]
+    place, _, query = rest.partition("?")
+    user = place.rpartition("@")[0]
+    secrets = {user, user.partition(":")[2], *re.split("[:/]", user), query}  # of a slash a library takes a part
+    for secret in sorted(filter(lambda secret: len(secret) > 2, secrets), key=len, reverse=True):
+        for written in (secret, quote(secret, safe=""), quote(secret)):
+            words = words.replace(written, "***")
+    return words
 
 
 class AskDaskError(Exception):

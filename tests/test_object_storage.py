@@ -6,6 +6,7 @@ import threading
 import time
 from pathlib import Path
 
+import dask.array as da
 import numpy as np
 import pytest
 from buckets import connect, objects
@@ -209,14 +210,34 @@ def test_what_is_replaced_while_it_is_read_is_no_zeros(kind, request):
 
 
 @pytest.mark.parametrize("kind", ["memory", "s3", "tmp_path"])
-def test_a_chunk_that_goes_missing_while_its_store_is_read_is_no_zeros(kind, request):
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_chunk_that_goes_missing_while_its_store_is_read_is_no_zeros(kind, request, empty):
     path = write(f"{request.getfixturevalue(kind)}/a.zarr")
     group = store.open_store(path)
     assert store.read(store.array(group, "X")).all()
     [version] = [name for name in places.contents(places.located(path)) if name.startswith("v-")] or [""]
-    places.remove(places.located(path) / version / "X/c/0/0")
+    chunk = places.located(path) / version / "X/c/0/0"
+    chunk.write_bytes(b"") if empty else places.remove(chunk)
     with pytest.raises(StoreError, match=r"/X is damaged between rows 0 and 5000 \(X/c/0/0 is missing\): make the"):
         store.read(store.array(group, "X"))
+
+
+def test_a_store_that_was_copied_there_and_is_replaced_while_it_is_read_is_no_zeros(memory, tmp_path):
+    write(tmp_path / "a.zarr")
+    fs, place = places.opened(f"{memory}/a.zarr")
+    fs.put(str(tmp_path / "a.zarr"), place, recursive=True)
+    before = store.array(store.open_store(f"{memory}/a.zarr"), "X")
+    assert store.read(before).all()
+    write(f"{memory}/a.zarr", 2.0, overwrite=True)
+    with pytest.raises(StoreError, match=r"/X (is damaged|was replaced)"):
+        store.read(before)
+
+
+def test_a_view_of_a_store_that_is_replaced_is_not_of_the_other(tmp_path):
+    before = da.from_zarr(store.array(store.open_store(write(tmp_path / "a.zarr")), "X"))
+    write(tmp_path / "a.zarr", 2.0, overwrite=True)
+    with pytest.raises(FileNotFoundError, match="another store is at"):
+        before.compute()
 
 
 def test_damage_is_found_and_named(memory):

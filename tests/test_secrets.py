@@ -176,6 +176,18 @@ def test_no_refusal_tells_a_secret(tmp_path, ask, monkeypatch, command):
     assert code == 1 and out + err and safe(out, err)
 
 
+@pytest.mark.parametrize("user", ["AKIA:wJalr/XUtn", "me:hunter2"])
+def test_what_s3_says_of_a_url_tells_no_secret(s3, tmp_path, ask, monkeypatch, user):
+    """It takes what comes before the first slash for the bucket, and says so."""
+    monkeypatch.chdir(tmp_path)
+    url = s3.replace("://", f"://{user}@") + "/t.txt"
+    for command in (("info", url), ("status", url), ("run", url), ("ingest", "criteo", url, "--to", "x.zarr"),
+                    ("ingest", "criteo", f"{s3}/t.txt?sig=s1gn", "--to", "x.zarr"), ("info", f"{s3}/m.zarr?sig=s1gn"),
+                    ("make", "criteo", "--rows", "10", "--to", f"{url}.zarr", "--store")):  # fmt: skip
+        code, out, err = ask(*command)
+        assert code == 1 and out + err and safe(out, err)
+
+
 def test_a_model_keeps_no_secret_of_its_checkpoint(tmp_path, monkeypatch):
     X = np.random.default_rng(0).normal(size=(60, 2))
     model = AsKLSClassifier(gamma=1.0, cv=2, random_state=0, checkpoint="memory://me:hunter2@host/kept")

@@ -164,11 +164,24 @@ def test_damaged_work_starts_again(place, done, damaged):
     done(*fit())
     predict = ("predict", "--model", "m.zarr", "--data", "d.zarr", "--to")
     assert job(place, *predict, "p.zarr", change=DYING).ended()[0] == -signal.SIGKILL
-    for file in (Path(".p.zarr.work") / damaged, *Path(".p.zarr.work").glob(f"{damaged}*")):
-        file.write_text("[]") if file.exists() else None
+    for text in ("{}", '{"zarr_format": 3, "node_type": "group", "attributes": []}', "[" * 5000, "5"):
+        for file in (Path(".p.zarr.work") / damaged, *Path(".p.zarr.work").glob(f"{damaged}*")):
+            file.write_text(text) if file.exists() else None
+        found = done("status", "p.zarr")
+        assert found["state"] == "stopped" and found["written"]["bytes"] > 0
     done(*predict, "p.zarr")
     done(*predict, "q.zarr")
     assert same_arrays("p.zarr", "q.zarr") and not hidden(place)
+
+
+@pytest.mark.parametrize("since", [float("nan"), 1e12])
+def test_a_clock_that_was_set_gives_no_absurd_time(tmp_path, since):
+    with pytest.raises(KeyboardInterrupt), store.create(tmp_path / "p.zarr", "predictions", work="w") as group:
+        store.write_array(group, "x", np.ones(3))
+        store.describe(group, work={"of": "w", "since": since})
+        raise KeyboardInterrupt
+    written = store.state(tmp_path / "p.zarr")["written"]
+    assert written["parts"] == 1 and written.get("seconds", 0) == 0 and written.get("seconds_left", 0) == 0
 
 
 def test_what_is_in_the_way_of_unfinished_work_is_named(place, ask, done):
@@ -276,3 +289,21 @@ def test_exit_codes(place, ask, monkeypatch):
             running.send(number)
             running.process.join(5)
         assert running.ended()[0] == code and Path(".m.zarr.checkpoint").exists()
+
+
+CLOSING = """
+import time
+from ask_dask.cli import run
+show = run.Run.show
+run.Run.show = lambda *given: (time.sleep(2), show(*given))
+"""
+
+
+def test_who_is_told_to_stop_when_all_is_done_ends_with_0(place):
+    """Else what schedules it starts it again, and is told 1: the model is there already."""
+    running = job(place, *fit("--quiet"), change=CLOSING)
+    wait_until(Path("m.zarr").exists, process=running)
+    running.process.join(1)
+    running.send(signal.SIGTERM)
+    code, out, err = running.ended()
+    assert (code, err) == (0, "") and out.startswith("m.zarr: gamma 1")

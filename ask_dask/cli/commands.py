@@ -70,7 +70,9 @@ def info(store: Path, /, *, run: Run = AS_USUAL) -> None:
     store
         Any store.
     """
-    run.show(steps.info(store), lambda found: "\n".join(in_lines(found)))
+    with run.running():
+        found = steps.info(store)
+    run.show(found, lambda found: "\n".join(in_lines(found)))
 
 
 @app.command
@@ -100,7 +102,9 @@ def status(store: Path, /, *, run: Run = AS_USUAL) -> None:
     store
         The place that the job was given with --to.
     """
-    run.show(steps.status(store), standing)
+    with run.running():
+        found = steps.status(store)
+    run.show(found, standing)
 
 
 @app.command(name="run")

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -75,4 +76,5 @@ def run_step(step: steps.Step, run: Run) -> None:
     """Run a step and show its result."""
     with run.running():
         result = step.run()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is done, and code 2 would have it done again
     run.show(result | {"step": step.title}, in_words)

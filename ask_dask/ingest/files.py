@@ -13,7 +13,7 @@ from fsspec.compression import compr
 from fsspec.utils import infer_compression
 
 from ask_dask import store
-from ask_dask.errors import InputError, mask
+from ask_dask.errors import InputError, mask, without_secrets
 
 PIECE_BYTES = 32 << 20
 """Text of one piece: a constant, so that nothing depends on the number of workers."""
@@ -69,7 +69,7 @@ def find(url: str) -> RawFile:
     try:
         fs, path = store.opened(url)
     except (ImportError, ValueError) as error:
-        raise InputError(f"{name} cannot be opened: {error}") from error
+        raise InputError(f"{name} cannot be opened: {without_secrets(str(error), url)}") from error
     with _reading(name):
         about = fs.info(path)
     if about.get("type") == "directory":

@@ -14,7 +14,7 @@ from zarr.storage import FsspecStore
 from ask_dask import budget
 from ask_dask.errors import StoreError, mask
 from ask_dask.store.places import is_failure
-from ask_dask.store.sealed import Sealed, SealedOnDisk
+from ask_dask.store.sealed import Sealed
 
 QUICK = (BloscCodec(cname="lz4", clevel=5, shuffle="shuffle"), Crc32cCodec())
 """How large arrays are compressed. Encoded features: four times as fast to write as zstd level 1, six times as fast to
@@ -178,23 +178,19 @@ def take(array: zarr.Array, *sides: Any) -> np.ndarray:
     """
     numbers = any(isinstance(side, np.ndarray) for side in sides)
     try:
-        values = np.asarray(array.oindex[sides] if numbers else array[sides])
-        replaced = isinstance(array.store, SealedOnDisk) and array.store.is_replaced()
+        return np.asarray(array.oindex[sides] if numbers else array[sides])
     except Exception as error:
         lost = isinstance(error, FileNotFoundError)
         if isinstance(array.store, FsspecStore) and is_failure(error) and not lost:
             raise StoreError(f"{place(array)} cannot be read now ({error}): check the connection.") from error
         if not isinstance(error, ValueError | RuntimeError | OSError):
             raise
-        replaced = isinstance(array.store, Sealed) and array.store.is_replaced()
-        if not replaced:
-            first, last = _damaged(array, *_bounds(sides[0], array.shape[0])) if sides else (0, 1)
-            raise StoreError(
-                f"{place(array)} is damaged between rows {first} and {last} ({error}): make the store again."
-            ) from error
-    if replaced:
-        raise StoreError(f"{place(array)} was replaced or removed while it was read: start again.")
-    return values
+        if isinstance(array.store, Sealed) and array.store.is_replaced():
+            raise StoreError(f"{place(array)} was replaced or removed while it was read: start again.") from error
+        first, last = _damaged(array, *_bounds(sides[0], array.shape[0])) if sides else (0, 1)
+        raise StoreError(
+            f"{place(array)} is damaged between rows {first} and {last} ({error}): make the store again."
+        ) from error
 
 
 def _bounds(side: Any, length: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
@@ -19,7 +19,7 @@ from fsspec.config import conf
 from fsspec.core import url_to_fs
 from zarr.storage import FsspecStore
 
-from ask_dask.errors import StoreError, mask
+from ask_dask.errors import StoreError, mask, without_secrets
 
 UNREADABLE = (OSError, KeyError, TypeError, ValueError, RecursionError)
 """What reading metadata raises that nobody of us wrote."""
@@ -87,7 +87,7 @@ class Url(PurePosixPath):
             try:
                 fs.pipe_file(path, content, mode="create" if new else "overwrite")
             except FileNotFoundError as error:
-                raise StoreError(f"{self} cannot be written ({_said(error)}): check the URL.") from error
+                raise StoreError(f"{self} cannot be written ({_said(error, self)}): check the URL.") from error
 
 
 Place: TypeAlias = Path | Url
@@ -120,8 +120,13 @@ def opened(url: str) -> tuple[AbstractFileSystem, str]:
     ------
     ImportError, ValueError
         What is needed to open such a URL is not installed, or nothing opens it.
+    StoreError
+        A URL of S3 has credentials, which S3's library takes for the bucket's name and repeats.
     """
     options, scheme = _options(url), url.partition(":")[0]
+    if scheme in ("s3", "s3a") and re.match(r"(?!arn:)[^/]*[:@]", url.partition("://")[2]):
+        said = "has credentials, which S3 does not take from a URL"
+        raise StoreError(f"{url} {said}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and leave them out.")
     if not options or "?" in url:
         return url_to_fs(url, **options)
     fs = _shared(scheme, json.dumps([options, conf.get(scheme)], default=str), os.getpid())
@@ -158,7 +163,7 @@ def reaching(place: Place) -> Iterator[None]:
         advice = "check the URL, the connection and the permission there"
         if isinstance(error, ImportError):
             advice = 'install it, as in pip install "ask_dask[s3]"'
-        raise StoreError(f"{place} cannot be reached ({_said(error)}): {advice}, and start again.") from error
+        raise StoreError(f"{place} cannot be reached ({_said(error, place)}): {advice}, and start again.") from error
 
 
 def is_failure(error: Exception) -> bool:
@@ -171,8 +176,8 @@ def is_of_library(error: Exception) -> bool:
     return type(error).__module__.partition(".")[0] in LIBRARIES
 
 
-def _said(error: Exception) -> str:
-    return str(error).strip().rstrip(".") or type(error).__name__
+def _said(error: Exception, place: Url) -> str:
+    return without_secrets(str(error).strip().rstrip("."), place.url) or type(error).__name__
 
 
 def contents(place: Place) -> set[str]:
@@ -194,7 +199,9 @@ def files(place: Place) -> dict[str, int]:
         found: dict[str, int] = {}
         for folder, below, names in os.walk(place):
             here, start = Path(folder), Path(folder).relative_to(place)
-            found |= {(start / name).as_posix(): (here / name).stat().st_size for name in names}
+            for name in names:
+                with suppress(FileNotFoundError):  # a job that writes there has renamed it
+                    found[(start / name).as_posix()] = (here / name).stat().st_size
             found |= {f"{(start / name).as_posix()}/": 0 for name in below if (here / name).is_symlink()}
         return found
     with reaching(place):

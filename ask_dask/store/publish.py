@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryFile
 
+import numpy as np
 import zarr
 from filelock import FileLock, Timeout
 
@@ -112,7 +113,7 @@ def _begun(partial: Path, work: str | None) -> zarr.Group:
     if partial.is_symlink() or (partial.exists() and not partial.is_dir()):
         raise StoreError(f"{partial} is in the way, where unfinished work is kept: remove it, or choose another place.")
     if work and partial.is_dir():
-        with suppress(OSError, ValueError, KeyError, TypeError):  # of what is damaged nothing is kept
+        with suppress(Exception):  # of what is damaged, in whatever way, nothing is kept
             group = zarr.open_group(partial, mode="r+", zarr_format=3)
             if about(group)["work"]["of"] == work:
                 describe(group, work={"of": work, "since": time.time() - worked(group, partial)})
@@ -125,7 +126,8 @@ def _begun(partial: Path, work: str | None) -> zarr.Group:
 
 def worked(group: zarr.Group, place: Path) -> float:
     """Seconds for which jobs have worked at what `create` keeps, until the last that was written there."""
-    return float(last_written(place)) - about(group)["work"]["since"]
+    seconds = float(last_written(place)) - float(about(group)["work"]["since"])
+    return seconds if 0 <= seconds < np.inf else 0.0  # a clock that was set, times that a copy did not keep
 
 
 def _beside(path: Path, kind: str) -> Path:

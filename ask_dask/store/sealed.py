@@ -18,7 +18,8 @@ from ask_dask.store.places import UNREADABLE, Place, exists_below, zarr_store
 
 
 class SealedOnDisk(LocalStore):
-    """zarr's store of a folder, but that a chunk which is listed and not there is missing.
+    """zarr's store of a folder, but that a chunk which is listed and not there, or empty, is missing, and that nothing
+    is read of another store that took its place.
 
     Raises
     ------
@@ -32,14 +33,14 @@ class SealedOnDisk(LocalStore):
         self.seal = _sealed(self._attributes)[0]
 
     def is_replaced(self) -> bool:
-        """Whether another store, or none, is there by now; what was read before this is asked is of the one opened."""
+        """Whether another store, or none, is there by now."""
         try:
             return _sealed(self._attributes)[0] != self.seal
         except UNREADABLE:
             return True
 
     async def get(self, key: str, *args: Any, **options: Any) -> Any:
-        """As zarr's, FileNotFoundError of a chunk that is listed and not there."""
+        """As zarr's, FileNotFoundError of a chunk that is not the one that is listed."""
         return self._found(key, await super().get(key, *args, **options))
 
     def get_sync(self, key: str, **options: Any) -> Any:
@@ -47,8 +48,11 @@ class SealedOnDisk(LocalStore):
         return self._found(key, super().get_sync(key, **options))
 
     def _found(self, key: str, content: Any) -> Any:
-        if content is None and not key.endswith(METADATA) and key in _sealed(self._attributes)[1]:
-            raise FileNotFoundError(f"{key} is missing")
+        if not key.endswith(METADATA):
+            seal, listed = _sealed(self._attributes)  # after it was read: by then it is of the store that was opened
+            if seal != self.seal:
+                raise FileNotFoundError(f"another store is at {self.root}")
+            _require_listed(key, content, listed)
         return content
 
 
@@ -65,17 +69,23 @@ class SealedRemotely(FsspecStore):
     async def get(self, key: str, *args: Any, **options: Any) -> Any:
         """As zarr's, FileNotFoundError of a chunk that is listed and not there, or of which no list tells any more."""
         content = await super().get(key, *args, **options)
-        if content is None and not key.endswith(METADATA) and key in await self._names():
-            raise FileNotFoundError(f"{key} is missing")
+        if not key.endswith(METADATA) and not content:
+            _require_listed(key, content, await self._names())
         return content
 
     async def _names(self) -> frozenset[str]:
         if self._listed is None:
             attributes = await super().get(METADATA, default_buffer_prototype())
-            if attributes is None:
-                raise FileNotFoundError(f"{METADATA} is missing")
-            self._listed = _told(attributes.to_bytes())[1]
+            seal, listed = _told(attributes.to_bytes() if attributes else b"{}")
+            if seal is None:
+                raise FileNotFoundError(f"{METADATA} is missing or was changed")
+            self._listed = listed
         return self._listed
+
+
+def _require_listed(key: str, content: Any, listed: frozenset[str]) -> None:
+    if not content and key in listed:  # no chunk is empty
+        raise FileNotFoundError(f"{key} is missing")
 
 
 Sealed: TypeAlias = SealedOnDisk | SealedRemotely
@@ -98,5 +108,8 @@ def _read(attributes: str, *written: int) -> tuple[str | None, frozenset[str]]:
 
 
 def _told(attributes: bytes) -> tuple[str | None, frozenset[str]]:
-    about = dict(json.loads(attributes)["attributes"][KEY])
-    return about.get("seal"), frozenset(about.get("listed", ()))
+    try:
+        about = dict(json.loads(attributes)["attributes"][KEY])
+        return about.get("seal"), frozenset(about.get("listed", ()))
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{METADATA} is not of a store of ask-dask") from error

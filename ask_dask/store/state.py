@@ -1,6 +1,7 @@
 """How far a store is: complete, being written by a job, or left by one that was stopped and can go on."""
 
 import os
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from ask_dask.store.checkpoint import parts_of
 from ask_dask.store.leases import holder
 from ask_dask.store.opening import open_store, stored_bytes
 from ask_dask.store.paths import data_place
-from ask_dask.store.places import UNREADABLE, VERSION, Place, Url, contents, located, zarr_store
+from ask_dask.store.places import VERSION, Place, Url, contents, located, zarr_store
 from ask_dask.store.publish import PARTIAL, work_of, worked
 
 
@@ -36,7 +37,7 @@ def state(path: str | os.PathLike) -> dict[str, Any]:
         made : when the complete store was made, if there is one
         last_sign : when a stopped job that held a lease on object storage was alive last, by its own clock
         written : {"bytes", "parts", "parts_planned"} of what a job is writing, or left; of what goes on also "seconds"
-            of work so far and "seconds_left", at the rate so far
+            of work so far and, once a twentieth is there, "seconds_left" at the rate so far
         checkpoint : {"step", "done", "total", "unit", "written", "seconds", "seconds_left"}, if there is one
 
     Raises
@@ -71,6 +72,8 @@ def _held(path: Place) -> dict[str, Any] | None:
         lock.acquire()
     except Timeout:
         return {"alive": True}
+    except OSError:  # where nothing can be written no job writes
+        return None
     lock.release()
     return None
 
@@ -105,15 +108,18 @@ def _written(path: Place) -> dict[str, Any] | None:
     found: dict[str, Any] = {"bytes": 0, "parts": 0, "parts_planned": 0}
     places = _unfinished(path)
     for place in places:
-        for one in _arrays(place):
-            found["parts"] += min(one.nchunks_initialized, one.nchunks)
-            found["parts_planned"] += one.nchunks
-        found["bytes"] += stored_bytes(place)
+        with suppress(Exception):  # it is being made or removed, or was damaged in whatever way
+            found["bytes"] += stored_bytes(place)
+            for one in _arrays(place):
+                found["parts"] += min(one.nchunks_initialized, one.nchunks)
+                found["parts_planned"] += one.nchunks
     if isinstance(path, Path):
-        with suppress(*UNREADABLE):  # none, or that of samples, which says no time
+        with suppress(Exception):  # none, or that of samples, which says no time
             work = work_of(path)
             seconds = worked(zarr.open_group(work, mode="r", zarr_format=3), work)
-            found |= {"seconds": round(seconds, 1)} | _left(seconds, found["parts"], found["parts_planned"])
+            found["seconds"] = round(seconds, 1)
+            if found["parts"] > found["parts_planned"] / 20:  # of fewer the start is most of the time
+                found |= _left(seconds, found["parts"], found["parts_planned"])
     return found if places else None
 
 
@@ -126,8 +132,7 @@ def _unfinished(path: Place) -> list[Place]:
 
 
 def _arrays(place: Place) -> list[zarr.Array]:
-    try:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of files that are being written
         members = zarr.open_group(zarr_store(place, read_only=True), mode="r", zarr_format=3).members(max_depth=None)
         return [member for _, member in members if isinstance(member, zarr.Array)]
-    except (OSError, KeyError, ValueError):  # it is being made, or removed
-        return []
