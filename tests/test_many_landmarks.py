@@ -187,7 +187,8 @@ def test_what_fits_and_is_faster_is_chosen():
     assert fast == ["direct", "direct", "minres"]
 
 
-def test_the_solver_is_chosen_in_a_fit_and_refused_with_a_size_that_fits():
+def test_the_solver_is_chosen_in_a_fit_and_refused_with_a_size_that_fits(monkeypatch):
+    monkeypatch.setattr(compute, "workers", lambda: 2)  # the plan is of as many as the machine has cores
     points, labels = make_moons(1500, noise=0.25, random_state=0)
     params = {"kernel": SNE(0.7), "gamma": 4.0, "cv": 2, "random_state": 0, "memory": "64MiB", "tol": 1e-5}
     model = AsKLSClassifier(**params, n_landmarks=500).fit(points, labels)
