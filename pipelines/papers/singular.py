@@ -1,14 +1,15 @@
 """Ways to leading singular vectors of a kernel matrix, ours and their peers, each with settings from cheap to dear.
 
 Ours on m landmarks, rows and columns at once: `eq. (9)` and `orthonormal` are the formulas of `ask_dask.nystrom` on
-plain arrays (the latter's core is fitted to as many rows and columns again, and cut where 100 others ask for it);
-`KSVD` is the estimator by eq. (9). Symmetric Nystrom takes left vectors from sampled columns of GG' and right ones from
-G'U.
+plain arrays (the latter's core is fitted to as many rows and columns again, or with `W alone` not, and cut where 100
+others ask for it); `KSVD` is the estimator by eq. (9). Symmetric Nystrom takes left vectors from sampled columns of GG'
+and right ones from G'U.
 """
 
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -23,8 +24,8 @@ from ask_dask.nystrom import Gram, Judge
 
 Vectors = tuple[np.ndarray, np.ndarray]
 Error = Callable[[np.ndarray, np.ndarray], float]
+Form = tuple[Callable[..., Vectors], int, int]
 PROBES = 100
-OURS = ("eq. (9)", "orthonormal", "KSVD")
 
 
 @dataclass(frozen=True)
@@ -58,34 +59,44 @@ def _grams(C: np.ndarray, R: np.ndarray) -> list[Gram]:
     return [Gram(len(side), side.sum(0), (side.T @ side).astype(np.float64)) for side in (C, R.T)]
 
 
-def sampled(n: int, m: int, more: bool, seed: int) -> np.ndarray:
-    """Numbers of m landmarks, then as many again and the judges where `more`.
+FORMS: dict[str, Form] = {
+    "eq. (9)": (scaled, 1, 0),
+    "orthonormal": (orthonormal, 2, PROBES),
+    "orthonormal, W alone": (orthonormal, 1, PROBES),
+}
+"""Each with the rows of its core for a landmark, and its judges."""
+OURS = (*FORMS, "KSVD")
+
+
+def sampled(n: int, count: int, seed: int) -> np.ndarray:
+    """Numbers of the landmarks, then of whatever else the core has.
 
     Nodes are rows and columns, and one sample serves both: the spectrum of these kernels sits on the diagonal, which
     two samples would leave out of W.
     """
-    return np.random.default_rng(seed).choice(n, min(n, 2 * m + PROBES) if more else m, False)
+    return np.random.default_rng(seed).choice(n, min(n, count), False)
 
 
-def of_matrix(G: np.ndarray, m: int, r: int, seed: int, form: Callable[..., Vectors] = scaled) -> Vectors:
+def of_matrix(G: np.ndarray, r: int, form: Form, m: int, seed: int) -> Vectors:
     """Ours of a matrix in memory."""
-    some = sampled(len(G), m, form is orthonormal, seed)
-    return form(G[np.ix_(some, some)], G[:, some[:m]], G[some[:m]], r)
+    vectors, times, judges = form
+    some = sampled(len(G), times * m + judges, seed)
+    return vectors(G[np.ix_(some, some)], G[:, some[:m]], G[some[:m]], r)
 
 
-def of_points(kernel: Kernel, points: Any, m: int, r: int, seed: int, form: Callable[..., Vectors]) -> Vectors:
+def of_points(kernel: Kernel, points: Any, r: int, form: Form, m: int, seed: int) -> Vectors:
     """Ours of sources and targets; the kernel is evaluated at landmarks, its normaliser estimated from them."""
-    (A, Z), n = points, points[0].shape[0]
-    some = sampled(n, m, form is orthonormal, seed)
+    (A, Z), n, (vectors, times, judges) = points, points[0].shape[0], form
+    some = sampled(n, times * m + judges, seed)
     rows = A[some]
     at = kernel.at(rows, Z[some], n)
     pass_, core = at.prefix(m, m), at.source(rows)
-    return form(core, pass_.source(A), pass_.target(Z).T, r)
+    return vectors(core, pass_.source(A), pass_.target(Z).T, r)
 
 
 def estimator(kernel: Kernel, X: Any, Z: Any, m: int, r: int, seed: int) -> Vectors:
     """Eq. (9) by KSVD, both sides computed."""
-    some = sampled(X.shape[0], m, False, seed)
+    some = sampled(X.shape[0], m, seed)
     model = KSVD(kernel, r, m, method="scaled", n_probes=0, oversampling=0, landmarks=(some, some), random_state=seed)
     model.fit(X, Z=Z)
     return dask.compute(model.left_singular_vectors_, model.right_singular_vectors_)
@@ -93,7 +104,7 @@ def estimator(kernel: Kernel, X: Any, Z: Any, m: int, r: int, seed: int) -> Vect
 
 def symmetric(G: np.ndarray, m: int, r: int, seed: int) -> Vectors:
     """Nystrom on GG': its columns at m rows; right vectors from the left ones."""
-    some = sampled(len(G), m, False, seed)
+    some = sampled(len(G), m, seed)
     columns = G @ G[some].T
     values, Q = np.linalg.eigh(columns[some])
     U = columns @ (Q[:, : -r - 1 : -1] / values[: -r - 1 : -1])
@@ -117,21 +128,17 @@ def given(G: np.ndarray, own: dict[str, Any], r: int) -> dict[str, Way]:
     """All ways from the matrix in memory."""
     landmarks = [m for m in own["landmarks"] if r <= m < len(G)]
     ids, kernel = np.arange(len(G), dtype=G.dtype)[:, None], Precomputed(G)
-    return {
-        "eq. (9)": Way(landmarks, lambda m, seed: of_matrix(G, m, r, seed)),
-        "orthonormal": Way(landmarks, lambda m, seed: of_matrix(G, m, r, seed, orthonormal)),
-        "KSVD": Way(landmarks, lambda m, seed: estimator(kernel, ids, ids, m, r, seed)),
-    } | peers(lambda: G, own, r, len(G))
+    ours = {name: Way(landmarks, partial(of_matrix, G, r, form)) for name, form in FORMS.items()}
+    by_estimator = Way(landmarks, lambda m, seed: estimator(kernel, ids, ids, m, r, seed))
+    return ours | {"KSVD": by_estimator} | peers(lambda: G, own, r, len(G))
 
 
 def evaluated(kernel: Kernel, A: Any, Z: Any, own: dict[str, Any], r: int) -> dict[str, Way]:
     """All ways from points: the peers form the matrix first, ours its columns and rows at the landmarks."""
     landmarks = [m for m in own["landmarks"] if r <= m < A.shape[0]]
-    return {
-        "eq. (9)": Way(landmarks, lambda m, seed: of_points(kernel, (A, Z), m, r, seed, scaled)),
-        "orthonormal": Way(landmarks, lambda m, seed: of_points(kernel, (A, Z), m, r, seed, orthonormal)),
-        "KSVD": Way(landmarks, lambda m, seed: estimator(kernel, A, Z, m, r, seed)),
-    } | peers(lambda: kernel(A, Z), own, r, A.shape[0])
+    ours = {name: Way(landmarks, partial(of_points, kernel, (A, Z), r, form)) for name, form in FORMS.items()}
+    by_estimator = Way(landmarks, lambda m, seed: estimator(kernel, A, Z, m, r, seed))
+    return ours | {"KSVD": by_estimator} | peers(lambda: kernel(A, Z), own, r, A.shape[0])
 
 
 def arpack(G: np.ndarray, r: int, tol: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
