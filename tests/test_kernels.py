@@ -97,6 +97,19 @@ def test_far_points_give_no_nan():
         assert np.isfinite(C).all() and np.isfinite(R).all()
 
 
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", [SNE(1.0), SNE(1.0, "exact"), StudentT()], ids=repr)
+def test_two_sets_that_lie_far_apart(kernel, dtype, convert):
+    """Each source has less at every target than a float holds, and so has the sum that divides it."""
+    X, Z = rng.normal(size=(6, 2)).astype(dtype), rng.normal(60, 1, size=(7, 2)).astype(dtype)
+    expected = kernel(X.astype(np.float64), Z.astype(np.float64))
+    X, Z = convert(X), convert(Z)
+    at = kernel.at(X, Z, 7, Z)
+    for found in (at.source(X), at.target(Z).T, at.products(Z, np.eye(7), np.eye(6))[1].T, at.prefix(4).target(Z).T):
+        np.testing.assert_allclose(found, expected[: len(found)], atol=1e-9 if dtype == np.float64 else 0.02)
+
+
 @settings(deadline=None, max_examples=30)
 @given(st.integers(1, 40), st.integers(1, 5), st.floats(0.1, 10), st.integers(0, 2**31))
 def test_sne_rows_sum_to_one(n, d, bandwidth, seed):

@@ -7,7 +7,7 @@ import numpy as np
 
 from ask_dask.kernels.base import Block
 from ask_dask.kernels.divergence import float_type, require_counts
-from ask_dask.kernels.normalised import Affinity, Normaliser, _Normalised
+from ask_dask.kernels.normalised import Affinity, Normaliser, _Normalised, one_over
 from ask_dask.kernels.pointwise import inner
 
 NEVER = 1e-30
@@ -42,13 +42,14 @@ class ConditionalProbability(_Normalised):
 
     normaliser: Normaliser = "landmarks"
 
-    def affinity(self, Z: Block) -> Affinity:
+    def affinity(self, Z: Block, log_over: np.ndarray | None = None) -> Affinity:
         require_counts(Z)
-        return partial(_together, Z)
+        return partial(_together, Z, one_over(log_over))
 
 
-def _together(Z: Block, X: Block) -> tuple[np.ndarray, np.ndarray]:
+def _together(Z: Block, size: np.ndarray | float, X: Block) -> tuple[np.ndarray, np.ndarray]:
     require_counts(X)
     E = inner(X, Z).astype(float_type(X), copy=False)
     E += NEVER
+    E *= size
     return E, np.zeros(len(E), E.dtype)

@@ -29,8 +29,11 @@ class _Normalised(Kernel):
     normaliser: Normaliser
 
     @abstractmethod
-    def affinity(self, Z: Block) -> Affinity:
-        """X -> E (n, m) and log-scales t (n,): e(x_i, z_j) = exp(t_i) E_ij, with E of a size that float can hold."""
+    def affinity(self, Z: Block, log_over: np.ndarray | None = None) -> Affinity:
+        """X -> E (n, m) and log-scales t (n,): e(x_i, z_j) = exp(t_i) E_ij, with E of a size that float can hold.
+
+        With `log_over` (m,) it is of e(x_i, z_j) / exp(log_over_j), neither of which a float may be able to hold.
+        """
 
     def __post_init__(self) -> None:
         if self.normaliser not in ("landmarks", "exact"):
@@ -76,8 +79,8 @@ class SNE(_Normalised):
         super().__post_init__()
         require_positive(self, bandwidth=self.bandwidth)
 
-    def affinity(self, Z: Block) -> Affinity:
-        return partial(_gaussian, NegativeSqdist(Z, self.bandwidth**-2))
+    def affinity(self, Z: Block, log_over: np.ndarray | None = None) -> Affinity:
+        return partial(_gaussian, NegativeSqdist(Z, self.bandwidth**-2, log_over))
 
 
 def _gaussian(logits: NegativeSqdist, X: Block) -> tuple[np.ndarray, np.ndarray]:
@@ -96,14 +99,19 @@ class StudentT(_Normalised):
 
     normaliser: Normaliser = "landmarks"
 
-    def affinity(self, Z: Block) -> Affinity:
-        return partial(_student, NegativeSqdist(Z, 1.0))
+    def affinity(self, Z: Block, log_over: np.ndarray | None = None) -> Affinity:
+        return partial(_student, NegativeSqdist(Z, 1.0), one_over(log_over))
 
 
-def _student(negative: NegativeSqdist, X: Block) -> tuple[np.ndarray, np.ndarray]:
+def one_over(log: np.ndarray | None) -> np.ndarray | float:
+    """exp(-log), of nothing 1."""
+    return 1.0 if log is None else np.exp(-log)
+
+
+def _student(negative: NegativeSqdist, size: np.ndarray | float, X: Block) -> tuple[np.ndarray, np.ndarray]:
     E = negative(X)
     np.subtract(1, np.minimum(E, 0, out=E), out=E)
-    return np.divide(1, E, out=E), np.zeros(len(E), E.dtype)
+    return np.divide(size, E, out=E), np.zeros(len(E), E.dtype)
 
 
 @compiled
@@ -144,7 +152,9 @@ class _AtLandmarks:
 
     @cached_property
     def _to_rows(self) -> Affinity:
-        return self.kernel.affinity(self.rows[: self.n_rows])
+        """Over the normalisers of the row landmarks, of which one far from every target has less than a float holds."""
+        assert self.log_normaliser_rows is not None  # set by Kernel.at
+        return self.kernel.affinity(self.rows[: self.n_rows], self.log_normaliser_rows[: self.n_rows])
 
     def both(self, X: Block) -> tuple[np.ndarray, np.ndarray]:
         if self.rows is not self.columns:
@@ -157,11 +167,11 @@ class _AtLandmarks:
     def products(self, X: Block, source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """C source and R' target; not C and R' are scaled row by row but their products."""
         E, scale = self._to_columns(X)
-        q, target, one = source.shape[1], target * self._over_rows[: len(target), None], self.rows is self.columns
+        q, one = source.shape[1], self.rows is self.columns
         coefficients = np.zeros((E.shape[1], (2 if one else 1) * q + 1))
         coefficients[: len(source), :q], coefficients[:, -1] = source, 1
         if one:
-            coefficients[: len(target), q:-1] = target
+            coefficients[: len(target), q:-1] = target * self._over_rows[: len(target), None]
         found = compute.product(E, coefficients)
         f_source = found[:, :q] * self._over_normaliser(X, found[:, -1], scale)[:, None]
         if one:
@@ -185,7 +195,6 @@ class _AtLandmarks:
     def target(self, X: Block) -> np.ndarray:
         E, scale = self._to_rows(X)
         E *= np.exp(scale)[:, None]
-        E *= self._over_rows[: self.n_rows]
         return E
 
     def tile(self, rows: slice, columns: slice) -> np.ndarray:

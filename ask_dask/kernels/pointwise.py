@@ -95,7 +95,9 @@ def inner(X: Block, Z: Block) -> np.ndarray:
 
 @dataclass(frozen=True)
 class NegativeSqdist:
-    """-scale |x - z|^2 of blocks of rows X to points Z: (n, m), in the dtype of X; above zero by rounding alone.
+    """-scale |x - z|^2 of blocks of rows X to points Z, less something of each: (n, m), in the dtype of X.
+
+    Where nothing is taken off it is above zero by rounding alone.
 
     Two more columns carry the squared norms into the matrix product, so that no pass of its own adds them; dense
     points are centred first, because the difference of large norms cancels. Of Z this is done once for all blocks.
@@ -106,6 +108,8 @@ class NegativeSqdist:
 
     Z: Block
     scale: float
+    less: np.ndarray | None = None
+    """(m,), taken off at each point"""
 
     def __call__(self, X: Block) -> np.ndarray:
         if sp.issparse(X) or sp.issparse(self.Z):
@@ -124,6 +128,8 @@ class NegativeSqdist:
         Z = self.Z - centre
         right = np.column_stack([2 * Z, -_square_norms(Z), -np.ones(len(Z), Z.dtype)])
         right *= self.scale
+        if self.less is not None:
+            right[:, -2] -= self.less
         return centre, np.ascontiguousarray(right.T)
 
     def _of_sparse(self, X: Block) -> np.ndarray:
@@ -132,6 +138,8 @@ class NegativeSqdist:
         out -= _square_norms(X)[:, None]
         out -= self._norms
         out *= self.scale
+        if self.less is not None:
+            out -= self.less
         return out
 
     @cached_property
