@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import ssl
@@ -70,6 +71,16 @@ def test_the_same_result_as_on_threads(machines, monkeypatch, ask):
     X = store.open_store("data.zarr")["X"][:]
     values = [load(path).decision_function(X) for path in ("machines.zarr", "threads.zarr")]
     np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-4)
+
+
+def test_the_job_of_the_page_is_all_done_again(tmp_path, ask):
+    """After the line that removes what the demo has made."""
+    assert ask("demo", "--rows", "1000", "--to", tmp_path, "--quiet")[0] == 0
+    for pattern in re.search(r"^\$ rm -r (.*?) +#", PAGE, re.M)[1].split():
+        for path in tmp_path.glob(Path(pattern).name):
+            (shutil.rmtree if path.is_dir() else os.unlink)(path)
+    code, _, err = ask("run", tmp_path / "job.toml")
+    assert code == 0 and "skipped" not in err, err
 
 
 def waiting(address):

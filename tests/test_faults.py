@@ -25,7 +25,7 @@ from machines import (
 
 from ask_dask.ingest.synthetic import make_criteo
 
-GONE = r"The scheduler at scheduler.json is gone; complete stores and checkpoints are kept: start one, and the same .*"
+GONE = r"The scheduler at scheduler.json is gone, and its workers with it; complete .* are kept: start both, .*"
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,12 @@ def state(at, job):
     return tuple(match and match[1] for match in found)
 
 
+def begin_now(at, job):
+    """A requeued job, which waits two minutes; in the second in which it ended its node refuses it for good."""
+    time.sleep(2)
+    said(at[1], "scontrol", "update", f"JobId={job}", "StartTime=now")
+
+
 def log(at, job):
     return (at[0] / f"ask-dask-{job}.log").read_text()
 
@@ -73,7 +80,7 @@ def test_a_job_is_told_to_end_and_requeued_and_goes_on(at):
     until(lambda: state(at, job)[2] == "1", 120)
     assert "stopped; complete stores and checkpoints are kept" in log(at, job)
     assert not (folder / "told.zarr").exists()
-    said(at[1], "scontrol", "update", f"JobId={job}", "StartTime=now")  # a requeued job waits two minutes
+    begin_now(at, job)
     until(lambda: state(at, job)[0] == "COMPLETED", 600)
     assert state(at, job) == ("COMPLETED", "0:0", "1") and "told.zarr: gamma" in log(at, job)
     assert not list(folder.glob(".ask-dask-*"))  # certificates
@@ -118,7 +125,7 @@ def test_a_job_whose_time_is_over_goes_on_where_it_was(at):
     kept, before = kept_of(folder / ".timed.zarr.checkpoint"), begun(folder)
     assert kept and len(before) == len(set(before)) < 40 and len(set(before) - kept) <= 2  # one that ran on each worker
     (folder / "pause").write_text("0")
-    said(env, "scontrol", "update", f"JobId={job}", "StartTime=now")
+    begin_now(at, job)
     until(lambda: state(at, job)[0] == "COMPLETED", 600)
     assert sorted(begun(folder)[len(before) :]) == sorted(set(range(40)) - kept)
     print(log(at, job), f"{len(kept)} of 40 shards were kept, and {len(set(before) - kept)} begun again")

@@ -177,8 +177,8 @@ def connected(client: Any, where: str) -> Iterator[None]:
         if client.status == "running" and getattr(error, "reason", None) not in GONE:
             raise
         raise Stopped(
-            f"The scheduler at {where} is gone; complete stores and checkpoints are kept: start one, and the same "
-            "command goes on."
+            f"The scheduler at {where} is gone, and its workers with it; complete stores and checkpoints are kept: "
+            "start both, and the same command goes on."
         ) from error
 
 
