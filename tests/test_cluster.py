@@ -11,6 +11,7 @@ import ssl
 import stat
 from pathlib import Path
 
+import dask
 import numpy as np
 import psutil
 import pytest
@@ -156,8 +157,6 @@ def test_processes_listen_on_loopback_and_outlive_more_deaths_than_dask_allows()
 @pytest.mark.parametrize("own", [False, True], ids=["temporary", "own"])
 def test_processes_that_listen_wider_talk_tls(tmp_path, own):
     """Who has no certificate of theirs, or one of another authority, gets no answer of the scheduler or of a worker."""
-    import dask
-
     for name in ("tls", "others"):
         make_certificates(tmp_path / name)
     before = listening([psutil.Process()])
@@ -176,15 +175,8 @@ def test_processes_that_listen_wider_talk_tls(tmp_path, own):
 @pytest.mark.parametrize(("host", "said"), [("127.0.0.1", None), ("192.0.2.77", "No cluster starts on 192.0.2.77: ")])
 def test_slurm_talks_tls_wherever_it_listens(tmp_path, monkeypatch, host, said):
     """On a queue that takes jobs and starts none."""
-    import dask
-
     pytest.importorskip("dask_jobqueue")
-    for name, does in (("sbatch", "echo Submitted batch job 1"), ("scancel", ":")):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    size = {f"jobqueue.slurm.{name}": value for name, value in (("cores", 1), ("processes", 1), ("memory", "1GB"))}
-    with dask.config.set(size | {"jobqueue.slurm.shared-temp-directory": str(tmp_path)}):
+    with queue(tmp_path, monkeypatch, sbatch="echo Submitted batch job 1", scancel=":"):
         if said:
             with pytest.raises(InputError, match=re.escape(said)), STARTED["slurm"](1, host, None):
                 pass
@@ -194,6 +186,42 @@ def test_slurm_talks_tls_wherever_it_listens(tmp_path, monkeypatch, host, said):
             assert address.startswith(f"tls://{host}:")
             make_certificates(tmp_path / "others")
             assert_refused(address, tmp_path / "others")
+
+
+def queue(folder, monkeypatch, **commands):
+    """A queue of these commands and no others, and dask-jobqueue configured for it."""
+    for name, does in commands.items():
+        (folder / name).write_text(f"#!/bin/sh\n{does}\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    size = {"cores": 1, "processes": 1, "memory": "1GB", "shared-temp-directory": str(folder)}
+    return dask.config.set({f"jobqueue.slurm.{name}": value for name, value in size.items()})
+
+
+@pytest.mark.parametrize(
+    "commands, said",
+    [
+        ({}, "No such file or directory: 'sbatch'"),
+        ({"sbatch": "echo first >&2; echo error: no such partition >&2; exit 1"}, "first; error: no such partition"),
+        ({"sbatch": "echo Hello"}, "Hello"),
+    ],
+)
+def test_why_slurm_takes_no_job_is_said(tmp_path, monkeypatch, commands, said):
+    pytest.importorskip("dask_jobqueue")
+    said = rf"SLURM takes no job of workers \(.*{re.escape(said)}.*\): .*jobqueue.slurm"
+    with (
+        queue(tmp_path, monkeypatch, **commands),
+        pytest.raises(InputError, match=said),
+        running_on("slurm", workers=2, host="127.0.0.1"),
+    ):
+        pass
+
+
+def test_jobs_that_slurm_does_not_take_are_told(tmp_path, monkeypatch, caplog):
+    pytest.importorskip("dask_jobqueue")
+    once = f"[ -e {tmp_path}/one ] && {{ echo limit >&2; exit 1; }}; : >{tmp_path}/one; echo Submitted batch job 1"
+    with queue(tmp_path, monkeypatch, sbatch=once, scancel=":"), STARTED["slurm"](2, "127.0.0.1", None):
+        assert "SLURM took 1 of 2 jobs of workers (limit)." in caplog.text
 
 
 def test_certificates_are_this_users_alone_and_never_replaced(tmp_path, ask):

@@ -2,6 +2,7 @@
 
 import logging
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -127,9 +128,10 @@ def _slurm(workers: int | None, host: str | None, tls: Path | str | None) -> Ite
             f"slurm needs a configuration of dask-jobqueue (jobqueue.slurm), such as cluster/jobqueue.yaml in "
             f"~/.config/dask: {str(error).splitlines()[0]}"
         ) from error
+    taken: list[str | None] = []
     try:
         cluster = SLURMCluster(
-            n_workers=workers,
+            job_cls=_telling(SLURMJob, taken),
             protocol="tls://",
             security=own_security(tls) if tls else temporary_security(),  # on loopback too: its workers talk TLS
             scheduler_options=NO_DASHBOARD | ({"host": host} if host else {}) | _configured("scheduler-options", {}),
@@ -141,7 +143,40 @@ def _slurm(workers: int | None, host: str | None, tls: Path | str | None) -> Ite
     except (OSError, RuntimeError, ValueError) as error:
         raise _not_started(host or "this machine", error) from error
     with cluster, Client(cluster) as client:
+        cluster.scale(workers)
+        while len(taken) < len(cluster.worker_spec):
+            time.sleep(0.05)
+        if any(taken):
+            _refused(taken)
         yield client
+
+
+def _telling(kind: Any, taken: list[str | None]) -> Any:
+    """Jobs of that kind, each of which tells why it was not taken, or None; the cluster itself says nothing of it."""
+    from distributed import Status
+
+    class Job(kind):
+        async def start(self) -> None:
+            why = None
+            try:
+                await super().start()
+            except Exception as error:
+                why = "; ".join(str(error).rpartition("stderr:\n")[2].split("\n")).strip("; ") or repr(error)
+                self.status = Status.running  # as one that waits in the queue: else the cluster does not close
+            taken.append(why)
+
+    return Job
+
+
+def _refused(taken: list[str | None]) -> None:
+    """Why jobs were not taken: an error where none was."""
+    reasons = ", ".join(sorted({why for why in taken if why}))
+    if None in taken:
+        log.warning("SLURM took %d of %d jobs of workers (%s).", taken.count(None), len(taken), reasons)
+        return
+    raise InputError(
+        f"SLURM takes no job of workers ({reasons}): check jobqueue.slurm of dask's configuration in ~/.config/dask."
+    )
 
 
 def _not_started(host: str, error: Exception) -> InputError:
