@@ -316,6 +316,13 @@ def test_wrong_jobs_are_refused(here, ask, text, message):
     refused(ask("run", "job.toml", "--quiet"), message)
 
 
+def test_what_steps_have_found_is_told_though_a_later_one_fails(here, ask):
+    (here / "job.toml").write_text(STEP + '[[step]]\ndo = "predict"\nmodel = "x.zarr"\ndata = "nowhere"\nto = "p.zarr"')
+    code, out, err = ask("run", "job.toml", "--overwrite", "--quiet")
+    assert code == 1 and re.fullmatch(r"\S*x.zarr: gamma .*\n", out) and "step 2 of 2, predict: There is no" in err
+    assert refused(ask("run", "job.toml", "--quiet", "--json"), "step 2 of 2, predict: There is no")
+
+
 def test_a_resonance_is_one_line(here, ask):
     arguments = ("fit", "--data", "data.zarr", "--to", "x.zarr", "--kernel", "linear", "--landmarks", "20", "--quiet")
     assert ask(*arguments, "--gamma", "1")[0] == 0

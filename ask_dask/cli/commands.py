@@ -15,8 +15,8 @@ from ask_dask.cli.entry import EXIT_CODES, WRONG
 from ask_dask.cli.ingest import ingest
 from ask_dask.cli.log import LOG
 from ask_dask.cli.make import make
-from ask_dask.cli.run import AS_USUAL, Run, run_step
-from ask_dask.cli.words import in_lines, in_words, standing, verified
+from ask_dask.cli.run import AS_USUAL, Run, run_step, run_steps
+from ask_dask.cli.words import in_lines, standing, verified
 from ask_dask.errors import InputError, ResonanceWarning
 
 app = App(
@@ -125,8 +125,7 @@ def run_job(
         relative to the file.
     """
     with run.running():
-        results = steps.run_job(steps.read_job(job), overwrite, run.say)
-    run.show(results, lambda found: "\n".join(in_words(result) for result in found if not result["skipped"]))
+        run_steps(steps.read_job(job), overwrite, run)
 
 
 @app.command
@@ -140,8 +139,7 @@ def demo(
     with run.running():
         job = demonstration.make(to, rows)
         run.say(f"The job, as a file: {job} (again with: ask-dask run {job})")
-        results = steps.run_job(steps.read_job(job), False, run.say)
-    run.show(results, lambda found: "\n".join(in_words(result) for result in found if not result["skipped"]))
+        run_steps(steps.read_job(job), False, run)
 
 
 def execute(arguments: list[str] | None) -> None:

@@ -78,3 +78,10 @@ def run_step(step: steps.Step, run: Run) -> None:
         result = step.run()
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is done, and code 2 would have it done again
     run.show(result | {"step": step.title}, in_words)
+
+
+def run_steps(job: list[steps.Step], overwrite: bool, run: Run) -> None:
+    """Run the steps of a job: the result of each in words as it ends, or for machines those of all."""
+    results = steps.run_job(job, overwrite, run.say, lambda result: None if run.json else run.show(result, in_words))
+    if run.json:
+        run.show(results, str)

@@ -90,8 +90,16 @@ def _option(place: tuple[Any, ...]) -> str:
     return next((str(part) for part in place[tags:] if isinstance(part, str)), "do")
 
 
-def run_job(steps: list[Step], overwrite: bool, say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Run the steps in order, skipping each whose output is complete and has the same recipe."""
+def run_job(
+    steps: list[Step],
+    overwrite: bool,
+    say: Callable[[str], None],
+    told: Callable[[dict[str, Any]], None] = lambda result: None,
+) -> list[dict[str, Any]]:
+    """Run the steps in order, skipping each whose output is complete and has the same recipe.
+
+    `told` gets the result of each that was run, as it ends: one after it may fail, or be stopped.
+    """
     done = []
     for number, step in enumerate(steps, 1):
         name = f"step {number} of {len(steps)}, {step.title}"
@@ -110,6 +118,7 @@ def run_job(steps: list[Step], overwrite: bool, say: Callable[[str], None]) -> l
                 step = step.model_copy(update={"overwrite": True})  # noqa: PLW2901
             say(f"{name}: started")
             done.append({"step": step.title, "skipped": False} | step.run())
+            told(done[-1])
         except AskDaskError as error:
             raise type(error)(f"{name}: {error}") from error
     return done
