@@ -155,6 +155,25 @@ def test_an_interrupt_ends_what_runs_on_a_cluster(client, tmp_path, monkeypatch)
     assert log.read_text() == written and len(written) < 12
 
 
+def test_what_had_ended_when_it_is_interrupted_is_told_too(client):
+    futures, told = [], []
+
+    def submit(place):
+        futures.append(client.submit(square, place))
+        return futures[-1]
+
+    def done(place, value):
+        told.append((place, value[0]))
+        if len(told) == 1:
+            while any(future.status == "pending" for future in futures):
+                time.sleep(0.01)
+            raise KeyboardInterrupt
+
+    with client.as_current(), pytest.raises(KeyboardInterrupt):
+        waiting.each_done(client, submit, 5, done)
+    assert sorted(told) == [(place, place**2) for place in range(5)]
+
+
 def test_progress_lines_have_counts_and_an_estimate(scheduler, capsys, monkeypatch):
     clock = iter(range(0, 10_000, 11))
     monkeypatch.setattr(bars, "time", SimpleNamespace(monotonic=lambda: next(clock)))  # not the event loop's

@@ -43,6 +43,8 @@ def each_done(
 ) -> None:
     """`done` is told the place and the value of each future as it ends; the cluster then forgets it.
 
+    An interrupt is raised when those that had ended by then were told too, and none runs any more.
+
     Parameters
     ----------
     submit : callable
@@ -51,13 +53,16 @@ def each_done(
         No place is submitted that is so many beyond the first that has not ended: what comes early and has to wait is
         bounded, and the first results are told before the last places are submitted. Asked each time: workers come.
     """
-    futures = _Futures(submit, number, ahead or (lambda: number))
+    futures, last = _Futures(submit, number, ahead or (lambda: number)), -1
     try:
-        for place, future in _as_they_end(client, futures):
-            done(place, future.result())
+        for last, future in _as_they_end(client, futures):
+            done(last, future.result())
             future.release()
     except BaseException as error:
-        for _, future in futures.waiting.values():
+        for place, future in futures.waiting.values():
+            if isinstance(error, KeyboardInterrupt) and place != last and future.status == "finished":
+                with suppress(Exception):  # the worker that has it may be what was lost
+                    done(place, future.result(LOOK))
             future.release()
         with suppress(Exception):  # the scheduler may be what was lost
             if client.status == "running":
