@@ -85,6 +85,10 @@ def test_demo_makes_everything_and_then_skips_it(tmp_path, ask):
     assert {path.name for path in (tmp_path / "X").iterdir()} == {
         "train.txt", "new.txt", "job.toml", "data.zarr", "new.zarr", "model.zarr", "predictions.zarr", "report.html"
     }  # fmt: skip
+    page = (Path(__file__).parents[1] / "cluster" / "README.md").read_text(encoding="utf-8")
+    removed = re.search(r"^\$ rm -r (.*?) +#", page, re.M)[1].split()  # so that all of it is to be done again
+    left = [path for path in (tmp_path / "X").iterdir() if not any(path.match(Path(name).name) for name in removed)]
+    assert {path.name for path in left} == {"train.txt", "new.txt", "job.toml"}
     job, model = tmp_path / "X" / "job.toml", tmp_path / "X" / "model.zarr" / "zarr.json"
     made = model.stat().st_mtime_ns
     for again in (("demo", "--rows", 1000, "--to", tmp_path / "X"), ("run", job)):

@@ -4,7 +4,6 @@ import asyncio
 import os
 import re
 import shlex
-import shutil
 import signal
 import socket
 import ssl
@@ -72,16 +71,6 @@ def test_the_same_result_as_on_threads(machines, monkeypatch, ask):
     X = store.open_store("data.zarr")["X"][:]
     values = [load(path).decision_function(X) for path in ("machines.zarr", "threads.zarr")]
     np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-4)
-
-
-def test_the_job_of_the_page_is_all_done_again(tmp_path, ask):
-    """After the line that removes what the demo has made."""
-    assert ask("demo", "--rows", "1000", "--to", tmp_path, "--quiet")[0] == 0
-    for pattern in re.search(r"^\$ rm -r (.*?) +#", PAGE, re.M)[1].split():
-        for path in tmp_path.glob(Path(pattern).name):
-            (shutil.rmtree if path.is_dir() else os.unlink)(path)
-    code, _, err = ask("run", tmp_path / "job.toml")
-    assert code == 0 and "skipped" not in err, err
 
 
 def waiting(address):
@@ -222,6 +211,18 @@ def test_jobs_that_slurm_does_not_take_are_told(tmp_path, monkeypatch, caplog):
     once = f"[ -e {tmp_path}/one ] && {{ echo limit >&2; exit 1; }}; : >{tmp_path}/one; echo Submitted batch job 1"
     with queue(tmp_path, monkeypatch, sbatch=once, scancel=":"), STARTED["slurm"](2, "127.0.0.1", None):
         assert "SLURM took 1 of 2 jobs of workers (limit)." in caplog.text
+
+
+@pytest.mark.parametrize(
+    "file, text, said",
+    [("key.pem", "others", "KEY_VALUES_MISMATCH"), ("cert.pem", "nothing", "PEM lib"), ("ca.pem", "", "X509")],
+)
+def test_certificates_that_cannot_be_used_are_told(tmp_path, file, text, said):
+    for name in ("tls", "others"):
+        make_certificates(tmp_path / name)
+    (tmp_path / "tls" / file).write_text((tmp_path / "others" / file).read_text() if text == "others" else text)
+    with pytest.raises(InputError, match=rf"The certificates in \S+tls cannot be used \(.*{said}.*\): \S+cert.pem and"):
+        own_security(tmp_path / "tls")
 
 
 def test_certificates_are_this_users_alone_and_never_replaced(tmp_path, ask):

@@ -28,7 +28,7 @@ def own_security(folder: Path | str) -> Any:
     Raises
     ------
     InputError
-        A file is missing.
+        A file is missing, cannot be read or is no certificate or key, or the key is of another certificate.
     """
     from distributed.security import Security
 
@@ -41,7 +41,15 @@ def own_security(folder: Path | str) -> Any:
             )
     roles = {f"tls_{role}_{name}": path for role in ("client", "scheduler", "worker")
              for name, path in (("cert", cert), ("key", key))}  # fmt: skip
-    return Security(require_encryption=True, tls_ca_file=ca, **roles)
+    security = Security(require_encryption=True, tls_ca_file=ca, **roles)
+    try:
+        security.get_connection_args("client")
+    except OSError as error:  # what ssl raises too
+        raise InputError(
+            f"The certificates in {folder} cannot be used ({error.strerror or error}): {cert} and {key} must be a pair "
+            f"of {ca} that you may read."
+        ) from error
+    return security
 
 
 def temporary_security() -> Any:
