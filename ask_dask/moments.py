@@ -184,8 +184,8 @@ def gather(
     parts = [task(i, s.block, rows[s.start : s.stop], shared, n_folds, s.start) for i, s in enumerate(shards)]
     with checkpoint.kept() if checkpoint else nullcontext():
         found = compute.run_sum(parts, "moments", known=known, told=told, rows=X.shape[0])
-    if checkpoint and checkpoint.path.exists():  # a long pass: what comes after it may be interrupted too
-        checkpoint.write()
+    if checkpoint:
+        checkpoint.ended()
     return found
 
 

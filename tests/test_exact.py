@@ -3,6 +3,7 @@
 import threading
 import tracemalloc
 import warnings
+from contextlib import suppress
 
 import dask
 import numpy as np
@@ -35,6 +36,7 @@ rng = np.random.default_rng(11)
 POINTS = rng.uniform(0.1, 2.0, size=(70, 4))
 NUMBERS = np.arange(70)
 K = rng.normal(size=(70, 70)) @ np.diag(0.7 ** np.arange(70)) @ rng.normal(size=(70, 70)) / 40
+FLAT = np.random.default_rng(2).normal(size=(70, 70)) / 20  # many modes
 Y = rng.normal(size=(70, 3))
 CLASSES = rng.integers(0, 3, 70)
 X, y = make_moons(90, noise=0.25, random_state=0)
@@ -226,7 +228,7 @@ def minres(path, kernel=None, **change):
 
 def test_an_interrupted_fit_goes_on_where_it_was(tmp_path, eager):
     path = tmp_path / "kept.zarr"
-    flat = {"kernel": _Interrupted(np.random.default_rng(2).normal(size=(70, 70)) / 20), "gamma": 1.0}  # many modes
+    flat = {"kernel": _Interrupted(FLAT), "gamma": 1.0}
     expected = minres(None, **flat).fit(NUMBERS, Y)
     needed = 10**6 - _Interrupted.left
     _Interrupted.left = 0.6 * needed
@@ -236,9 +238,27 @@ def test_an_interrupted_fit_goes_on_where_it_was(tmp_path, eager):
     _Interrupted.left = 10**6
     resumed = minres(path, **flat).fit(NUMBERS, Y)
     assert 10**6 - _Interrupted.left < 0.75 * needed
-    np.testing.assert_allclose(resumed.discriminants(NUMBERS), expected.discriminants(NUMBERS), atol=1e-6)
-    assert resumed.n_iter_ == len(resumed.solver_["residuals"])
+    np.testing.assert_array_equal(resumed.discriminants(NUMBERS), expected.discriminants(NUMBERS))
+    assert resumed.solver_["residuals"] == expected.solver_["residuals"]
     assert not path.exists()
+
+
+@pytest.mark.parametrize("change", [
+    {"damping": 0.3}, {"preconditioner": 20, "kernel": _Interrupted(K)}, {"gamma": [0.2, 0.3], "cv": 3},
+], ids=["damped", "preconditioned", "gammas"])  # fmt: skip
+def test_a_fit_that_is_interrupted_again_and_again_takes_the_same_steps(tmp_path, monkeypatch, change):
+    monkeypatch.setattr(_Interrupted, "left", 10**6)
+    path, flat = tmp_path / "kept.zarr", {"kernel": _Interrupted(FLAT), "gamma": 1.0, "random_state": 0} | change
+    expected = minres(None, **flat).fit(NUMBERS, Y)
+    needed, runs, found = 10**6 - _Interrupted.left, 0, None
+    while found is None:
+        _Interrupted.left, runs = 0.6 * needed + 5 * runs, runs + 1  # of which each run needs some before it goes on
+        with suppress(KeyboardInterrupt):
+            found = minres(path, **flat).fit(NUMBERS, Y)
+    assert runs > 1
+    _Interrupted.left = 10**6
+    np.testing.assert_array_equal(found.discriminants(NUMBERS), expected.discriminants(NUMBERS))
+    assert found.solver_["residuals"] == expected.solver_["residuals"]
 
 
 @pytest.mark.parametrize("change", ["kernel", "gamma", "y", "X", "weights", "damping"])

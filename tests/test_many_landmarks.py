@@ -155,6 +155,33 @@ def test_not_converged_is_told_and_more_iterations_go_on(tmp_path, monkeypatch):
     assert model.solver_["converged"] and model.solver_["evaluations"] <= model.n_iter_ and not path.exists()
 
 
+@pytest.mark.parametrize("change", [{}, {"damping": 0.05}], ids=["plain", "damped"])
+def test_a_fit_that_is_told_to_stop_keeps_where_it_was_and_takes_the_same_steps(tmp_path, monkeypatch, change):
+    """Whenever the checkpoint was written before."""
+    monkeypatch.setattr(checkpoint, "SHARE", 0)  # it would never be time
+    path, params = tmp_path / "kept.zarr", PARAMS | {"solver": "minres", "preconditioner": 40} | change
+    expected, grams, done = AsKLSClassifier(**params).fit(X, CLASSES), Passes.grams, []
+
+    def told_to_stop(self, *given):
+        done.append(given)
+        if len(done) == stop:
+            raise KeyboardInterrupt
+        return grams(self, *given)
+
+    monkeypatch.setattr(Passes, "grams", told_to_stop)
+    stop = 0
+    AsKLSClassifier(**params).fit(X, CLASSES)
+    stop, _ = len(done) - 8, done.clear()
+    with pytest.raises(KeyboardInterrupt):
+        AsKLSClassifier(**params, checkpoint=path).fit(X, CLASSES)
+    assert path.exists()
+    done.clear()
+    stop = 0
+    found = AsKLSClassifier(**params, checkpoint=path).fit(X, CLASSES)
+    np.testing.assert_array_equal(found.discriminants(X), expected.discriminants(X))
+    assert found.solver_["residuals"] == expected.solver_["residuals"] and not path.exists()
+
+
 def test_the_model_is_kept_and_described(tmp_path):
     model = AsKLSClassifier(**PARAMS, solver="minres").fit(X, CLASSES)
     model.save(tmp_path / "m.zarr")

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any
 
@@ -55,7 +56,10 @@ class Blockwise:
             kept = checkpoint if n == counts[-1] else None
             system = self._system(n)
             with compute.measured(problem.steps, "minres", **blocks.cut(problem.X, n)):
-                self.found.append(system.solve(tol, max_iter, kept))
+                with kept.kept() if kept else nullcontext():
+                    self.found.append(system.solve(tol, max_iter, kept))
+                if kept:
+                    kept.ended()
             self.systems.append(system)
         if not all(found.converged for found in self.found):
             warnings.warn(_why_not(self.found, tol, problem.gammas), ConvergenceWarning, stacklevel=4)

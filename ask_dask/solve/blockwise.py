@@ -26,6 +26,7 @@ products with H give the Rayleigh quotient of D at z, and how far z is from an e
 
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -33,11 +34,11 @@ from ask_dask import compute
 from ask_dask.solve.askls import Solution
 from ask_dask.solve.balanced import Balanced
 from ask_dask.solve.iterative import FLOOR, PROBED, SAFETY
-from ask_dask.solve.minres import State
 from ask_dask.solve.passes import Passes
 from ask_dask.solve.resonance import condition
+from ask_dask.solve.stage import Stage
 from ask_dask.solve.watch import Convergence, Watch, digits
-from ask_dask.store import Checkpoint
+from ask_dask.store import Checkpoint, undisturbed
 
 SHARPNESS = 8
 """Of a probe: a mode with sigma = 2 t has 0.4 of the part of one at t."""
@@ -132,18 +133,19 @@ class BlockwiseSystem:
         """Solve all systems to a relative residual of `tol` in balanced coordinates, once.
 
         `solution` then has what was found, and `nearest`, for each gamma, the singular value nearest to 1/gamma if one
-        stands out. With a checkpoint the iterate is written now and then, and what is there from an interrupted run of
-        the same system goes on.
+        stands out. With a checkpoint all that the next step depends on is written now and then, and what is there from
+        an interrupted run of the same system goes on with the steps that were left.
         """
         started, found = time.monotonic(), Convergence()
-        self.s = np.zeros_like(self.right)
+        self.s, stage = np.zeros_like(self.right), None
         saved = checkpoint.load() if checkpoint else None
         if saved is not None and saved["s"].shape == self.s.shape:
-            self.s, found.residuals = saved["s"], saved["residuals"].tolist()
+            self.s, stage, found.residuals = saved["s"], Stage.of(saved, self.basis.sigma), saved["residuals"].tolist()
         with compute.progress("minres", digits(tol), "tenths of a digit") as advance, compute.one_blas_thread():
-            watch = Watch(found, tol, max_iter, lambda: {"s": self.s}, checkpoint, advance)
-            relative, singular = self._restarted(np.arange(len(self.sets)), watch)
+            watch = Watch(found, tol, max_iter, checkpoint, advance)
+            relative, singular = self._restarted(np.arange(len(self.sets)), watch, stage, kept=True)
             null = self._null_vectors(singular)
+            self.s = self.s.copy()  # the checkpoint has what was before
             self.s[:, singular] = null
             self.nearest = self._nearest()
             wanted = singular < self.n_wanted
@@ -157,20 +159,39 @@ class BlockwiseSystem:
         found.pseudo_inverse, found.seconds = len(singular), round(time.monotonic() - started, 3)
         return found
 
-    def _restarted(self, numbers: np.ndarray, watch: Watch) -> tuple[np.ndarray, np.ndarray]:
-        """Solve some systems; their relative residuals, and the numbers of singular ones."""
-        right, wanted, singular = self.right[:, numbers], numbers < self.n_wanted, np.zeros(len(numbers), bool)
+    def _restarted(
+        self, numbers: np.ndarray, watch: Watch, stage: Stage | None = None, kept: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Solve some systems, at first those of a stage; their relative residuals, and the numbers of singular ones."""
+        right, wanted, singular, stages = (
+            self.right[:, numbers],
+            numbers < self.n_wanted,
+            np.zeros(len(self.sets), bool),
+            0,
+        )
         aims, norms = np.where(wanted, watch.tol, max(watch.tol, PROBED)), np.linalg.norm(right, axis=0)
         norms[norms == 0] = 1
-        for _ in range(RESTARTS):
+        while True:
+            if stage:
+                self._run(stage, watch, kept)
+                singular, stages = stage.singular, stage.number + 1
             residual = right - self._apply(self.s[:, numbers], numbers)
             relative = np.linalg.norm(residual, axis=0) / norms
-            open_ = np.flatnonzero((relative > aims) & ~singular)
-            if watch.exhausted or not wanted[open_].any():
+            open_ = np.flatnonzero((relative > aims) & ~singular[numbers])
+            if watch.exhausted or not wanted[open_].any() or stages == RESTARTS:
                 break
             targets = SAFETY * aims[open_] / relative[open_]
-            singular[open_] = self._run(residual[:, open_], numbers[open_], targets, watch)
-        return relative, numbers[singular]
+            stage = Stage.begin(
+                stages,
+                self.basis.sigma,
+                self.s,
+                singular,
+                residual[:, open_],
+                numbers[open_],
+                targets,
+                self._precondition,
+            )
+        return relative, numbers[singular[numbers]]
 
     def _null_vectors(self, numbers: np.ndarray) -> np.ndarray:
         """What the least-squares residuals of singular systems show of their null spaces."""
@@ -192,20 +213,17 @@ class BlockwiseSystem:
         self.s[:, numbers] -= null * ((swapped * self.s[:, numbers]).sum(0) / (swapped * null).sum(0))
         return relative
 
-    def _run(self, right: np.ndarray, numbers: np.ndarray, targets: np.ndarray, watch: Watch) -> np.ndarray:
-        """MINRES on some systems, added to their s; which are singular. A system leaves when it is solved or that."""
-        singular = np.zeros(len(numbers), bool)
-        start, live = self.s[:, numbers].copy(), np.arange(len(numbers))
-        state = State.start(right, self._precondition, numbers)
-        while (numbers[live] < self.n_wanted).any() and not watch.exhausted:
-            state.step(self._apply, self._precondition, numbers[live])
-            self.s[:, numbers[live]] = start[:, live] + state.x
-            wanted = numbers[live] < self.n_wanted
-            watch.stepped(float((state.residual / targets[live])[wanted].max() * SAFETY * watch.tol))
-            unsolved, flat = state.residual > targets[live], state.flatness <= FLAT
-            singular[live] = unsolved & flat
-            state, live = state.keep(unsolved & ~flat), live[unsolved & ~flat]
-        return singular
+    def _run(self, stage: Stage, watch: Watch, kept: bool) -> None:
+        """MINRES on the systems of a stage, added to their s. A system leaves when it is solved, or found singular."""
+        while (stage.here < self.n_wanted).any() and not watch.exhausted:
+            here, targets = stage.here, stage.targets[stage.live]
+            state = stage.state.step(self._apply, self._precondition, here)
+            with undisturbed():  # what the checkpoint keeps is of one step
+                stage.state, self.s[:, here] = state, stage.before[:, here] + state.x
+                unsolved, flat = state.residual > targets, state.flatness <= FLAT
+                stage.leave(unsolved & ~flat, unsolved & flat)
+                shown = float((state.residual / targets)[here < self.n_wanted].max() * SAFETY * watch.tol)
+                watch.stepped(shown, partial(stage.kept, self.s) if kept else None)
 
     def _apply(self, s: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """M s, or with damping the matrix of twice its size."""

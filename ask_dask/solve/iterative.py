@@ -15,16 +15,18 @@ be the smallest.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from ask_dask import compute
 from ask_dask.solve.askls import LandmarkSystem, Solution
-from ask_dask.solve.minres import State, smallest
+from ask_dask.solve.minres import smallest
 from ask_dask.solve.resonance import SINGULAR, condition
+from ask_dask.solve.stage import Stage
 from ask_dask.solve.tiles import Tiles
 from ask_dask.solve.watch import Convergence, Watch, digits
-from ask_dask.store import Checkpoint
+from ask_dask.store import Checkpoint, undisturbed
 
 FLOOR = 0.1
 """Least eigenvalue of the preconditioner, in units of 1/gamma: K may not be at a resonance where its model is."""
@@ -90,6 +92,7 @@ class IterativeSystem:
         self._system = self._apply
         self.precondition = _identity if preconditioner is None else self._preconditioned(preconditioner)
         self._undamped = self.precondition
+        self.basis = np.zeros(0) if preconditioner is None else np.append(preconditioner.C[0], preconditioner.R[0])
         if damping:
             self._system, self.precondition = self._damped(self.precondition)
             self.right = np.vstack([self.right, np.zeros_like(self.right)])
@@ -100,28 +103,33 @@ class IterativeSystem:
         `solution` and `discriminants` then have what was found, and `nearest_singular_values`, for each gamma, the
         singular value of the last training set nearest to 1 / gamma if one stands out.
 
-        With a checkpoint the iterate is written now and then, and what is there from an interrupted run goes on.
+        With a checkpoint all that the next step depends on is written now and then, and what is there from an
+        interrupted run goes on with the steps that were left.
         """
         started, found = time.monotonic(), Convergence()
-        self.s = np.zeros_like(self.right)
+        self.s, singular, stages, stage = np.zeros_like(self.right), np.zeros(len(self.sets), bool), 0, None
         saved = checkpoint.load() if checkpoint else None
         if saved is not None:
-            self.s, found.residuals = saved["s"], saved["residuals"].tolist()
+            self.s, stage, found.residuals = saved["s"], Stage.of(saved, self.basis), saved["residuals"].tolist()
         norms = np.linalg.norm(self.right, axis=0)
         norms[norms == 0] = 1
         wanted = np.arange(len(self.sets)) < self.n_wanted
         aims, flat = np.where(wanted, tol, max(tol, PROBED)), np.where(wanted, SINGULAR, 100 * SINGULAR)
-        singular = np.zeros(len(self.sets), bool)
         with compute.progress("minres", digits(tol), "tenths of a digit") as advance:
-            watch = Watch(found, tol, max_iter, lambda: {"s": self.s}, checkpoint, advance)
-            for _ in range(PASSES):
+            watch = Watch(found, tol, max_iter, checkpoint, advance)
+            while True:
+                if stage:
+                    self._pass(stage, self.precondition, flat[stage.numbers], watch, kept=True)
+                    singular, stages = stage.singular, stage.number + 1
                 residual = self.right - self._system(self.s, np.arange(len(self.sets)))
                 relative = np.linalg.norm(residual, axis=0) / norms
                 open_ = np.flatnonzero((relative > aims) & ~singular)
-                if not len(open_) or watch.exhausted:
+                if not len(open_) or watch.exhausted or stages == PASSES:
                     break
                 targets = SAFETY * aims[open_] / relative[open_]
-                singular[open_] |= self._pass(residual[:, open_], open_, targets, self.precondition, flat[open_], watch)
+                stage = Stage.begin(
+                    stages, self.basis, self.s, singular, residual[:, open_], open_, targets, self.precondition
+                )
             singular = self._of_singular_systems(singular)
             if singular.any():
                 relative[singular] = self._pseudo_inverse(np.flatnonzero(singular), watch, norms[singular])
@@ -135,22 +143,22 @@ class IterativeSystem:
         found.evaluations, found.seconds = self.tiles.evaluations, round(time.monotonic() - started, 3)
         return found
 
-    def _pass(self, right, numbers, targets, precondition, flat, watch) -> np.ndarray:
-        """MINRES on some systems, added to their s; which of them are singular. Systems leave as they are solved."""
-        start = self.s[:, numbers].copy()
-        state, live, singular = State.start(right, precondition, numbers), np.arange(len(numbers)), []
-        scale = SAFETY * watch.tol / targets
-        while len(live) and not watch.exhausted:
-            state.step(self._system, precondition, numbers[live])
-            solved, stuck = state.residual <= targets[live], state.flatness <= flat[live]
-            self.s[:, numbers[live]] = start[:, live] + state.x
-            watch.stepped(float((state.residual * scale[live]).max()))
-            singular.append(live[stuck & ~solved])
-            left = ~(solved | stuck)
-            if precondition is not _identity:  # what is left of a singular system is solved again without
-                left &= ~np.isin(self.systems[numbers[live]], self.systems[numbers[singular[-1]]])
-            state, live = state.keep(left), live[left]
-        return np.isin(np.arange(len(numbers)), np.concatenate([*singular, np.zeros(0, int)]))
+    def _pass(self, stage: Stage, precondition, flat, watch, kept: bool = False) -> None:
+        """MINRES on the systems of a stage, added to their s. Systems leave as they are solved, or found singular."""
+        scale = SAFETY * watch.tol / stage.targets
+        while len(stage.live) and not watch.exhausted:
+            here, live = stage.here, stage.live
+            state = stage.state.step(self._system, precondition, here)
+            with undisturbed():  # what the checkpoint keeps is of one step
+                stage.state, self.s[:, here] = state, stage.before[:, here] + state.x
+                solved, stuck = state.residual <= stage.targets[live], state.flatness <= flat[live]
+                left, singular = ~(solved | stuck), stuck & ~solved
+                if precondition is not _identity:  # what is left of a singular system is solved again without
+                    left &= ~np.isin(self.systems[here], self.systems[here[singular]])
+                stage.leave(left, singular)
+                watch.stepped(
+                    float((state.residual * scale[live]).max()), partial(stage.kept, self.s) if kept else None
+                )
 
     def _of_singular_systems(self, singular: np.ndarray) -> np.ndarray:
         """The wanted columns without the smallest solution: without a preconditioner only those that have none."""
@@ -160,9 +168,12 @@ class IterativeSystem:
 
     def _pseudo_inverse(self, numbers: np.ndarray, watch: Watch, norms: np.ndarray) -> np.ndarray:
         """The smallest least-squares solutions of singular systems; a preconditioner would change what is smallest."""
+        self.s = self.s.copy()  # the checkpoint has what was before
         self.s[:, numbers] = 0
         right, same = self.right[:, numbers], np.ones(len(numbers))
-        self._pass(right, numbers, same * watch.tol * SAFETY, _identity, same * SINGULAR / 100, watch)
+        targets, none = same * watch.tol * SAFETY, np.zeros(len(self.sets), bool)
+        stage = Stage.begin(0, self.basis, self.s, none, right, numbers, targets, _identity)
+        self._pass(stage, _identity, same * SINGULAR / 100, watch)
         residual = right - self._apply(self.s[:, numbers], numbers)
         size, t = np.linalg.norm(residual, axis=0), self.t[numbers]
         outside = np.linalg.norm(self._apply(residual, numbers), axis=0) / t  # of the null space

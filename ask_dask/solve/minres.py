@@ -61,31 +61,29 @@ class State:
         """Only some of the systems."""
         return State(**{f.name: getattr(self, f.name)[..., kept] for f in fields(self)})
 
-    def step(self, apply: Operator, precondition: Operator, systems: np.ndarray) -> None:
-        """One iteration."""
+    def step(self, apply: Operator, precondition: Operator, systems: np.ndarray) -> "State":
+        """Where it stands after one more iteration; this one stays as it is."""
         v = self.y * _reciprocal(self.beta)
-        y = apply(v, systems) - self.r1 * (self.beta * _reciprocal(self.old_beta))
-        alpha = (v * y).sum(0)
-        y -= self.r2 * (alpha * _reciprocal(self.beta))
-        self.r1, self.r2 = self.r2, y
-        self.y = precondition(y, systems)
-        self.old_beta, self.beta = self.beta, np.sqrt(np.maximum((y * self.y).sum(0), 0))
-        self.size = self.size + alpha**2 + self.old_beta**2 + self.beta**2
-        self._rotate(v, alpha)
+        r = apply(v, systems) - self.r1 * (self.beta * _reciprocal(self.old_beta))
+        alpha = (v * r).sum(0)
+        r -= self.r2 * (alpha * _reciprocal(self.beta))
+        y = precondition(r, systems)
+        beta = np.sqrt(np.maximum((r * y).sum(0), 0))
+        return self._rotated(v, r, y, alpha, beta)
 
-    def _rotate(self, v: np.ndarray, alpha: np.ndarray) -> None:
+    def _rotated(self, v: np.ndarray, r: np.ndarray, y: np.ndarray, alpha: np.ndarray, beta: np.ndarray) -> "State":
         """The QR step on the Lanczos matrix and the update of x."""
-        old_epsilon = self.epsilon
         delta = self.cosine * self.d_bar + self.sine * alpha
         g_bar = self.sine * self.d_bar - self.cosine * alpha
-        self.epsilon, self.d_bar = self.sine * self.beta, -self.cosine * self.beta
-        self.slope = np.hypot(g_bar, self.d_bar)
-        rotated = np.maximum(np.hypot(g_bar, self.beta), np.finfo(float).tiny)
-        self.cosine, self.sine = g_bar / rotated, self.beta / rotated
-        phi, self.phi_bar = self.cosine * self.phi_bar, self.sine * self.phi_bar
-        w = (v - old_epsilon * self.w2 - delta * self.w) / rotated
-        self.w2, self.w = self.w, w
-        self.x += phi * w
+        d_bar = -self.cosine * beta
+        rotated = np.maximum(np.hypot(g_bar, beta), np.finfo(float).tiny)
+        cosine, sine = g_bar / rotated, beta / rotated
+        w = (v - self.epsilon * self.w2 - delta * self.w) / rotated
+        return State(
+            x=self.x + cosine * self.phi_bar * w, y=y, r1=self.r2, r2=r, w=w, w2=self.w, beta=beta, beta1=self.beta1,
+            old_beta=self.beta, d_bar=d_bar, epsilon=self.sine * beta, phi_bar=sine * self.phi_bar, cosine=cosine,
+            sine=sine, size=self.size + alpha**2 + self.beta**2 + beta**2, slope=np.hypot(g_bar, d_bar),
+        )  # fmt: skip
 
 
 def smallest(x: np.ndarray, residual: np.ndarray) -> np.ndarray:

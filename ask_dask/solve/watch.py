@@ -43,8 +43,6 @@ class Watch:
     found : Convergence
         Its residuals may be those of an interrupted run.
     tol, max_iter : float, int
-    iterate : callable
-        () -> what the checkpoint keeps beside the residuals.
     checkpoint : Checkpoint, optional
     advance : callable
         Told of every tenth of a digit that the residual has lost.
@@ -55,28 +53,26 @@ class Watch:
         found: Convergence,
         tol: float,
         max_iter: int,
-        iterate: Callable[[], dict[str, np.ndarray]],
         checkpoint: Checkpoint | None,
         advance: Callable[[], None],
     ) -> None:
         self.found, self.tol, self.max_iter = found, tol, max_iter
-        self.iterate, self.checkpoint, self.advance, self.shown = iterate, checkpoint, advance, 0
+        self.checkpoint, self.advance, self.shown = checkpoint, advance, 0
 
     @property
     def exhausted(self) -> bool:
         """Whether there are no more steps to make."""
         return len(self.found.residuals) >= self.max_iter
 
-    def stepped(self, residual: float) -> None:
-        """After a step."""
+    def stepped(self, residual: float, kept: Callable[[], dict[str, np.ndarray]] | None = None) -> None:
+        """After a step; `kept` gives what the checkpoint keeps beside the residuals; without, it stays as it is."""
         self.found.residuals.append(residual)
         while self.shown < min(digits(residual), digits(self.tol)):
             self.advance()
             self.shown += 1
-        if self.checkpoint:
-            self.checkpoint.offer(
-                lambda: self.iterate() | {"residuals": np.array(self.found.residuals)}, self.exhausted, tol=self.tol
-            )
+        if self.checkpoint and kept:
+            residuals = np.array(self.found.residuals)
+            self.checkpoint.offer(lambda: kept() | {"residuals": residuals}, self.exhausted, tol=self.tol)
 
 
 def digits(residual: float) -> int:

@@ -38,6 +38,7 @@ from ask_dask.store.places import (
     zarr_store,
 )
 from ask_dask.store.publish import create, work_of
+from ask_dask.store.signals import undisturbed
 from ask_dask.store.state import checkpoint_of, state
 
 __all__ = [
@@ -75,6 +76,7 @@ __all__ = [
     "stored_bytes",
     "subgroup",
     "take",
+    "undisturbed",
     "work_of",
     "write_array",
     "zarr_store",

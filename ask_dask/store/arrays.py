@@ -105,7 +105,7 @@ def write_as_is(group: zarr.Group, name: str, values: np.ndarray) -> None:
         name,
         shape=values.shape,
         dtype=values.dtype,
-        chunks=(max(1, min(len(values), budget.CHUNK_BYTES // row_bytes)), *values.shape[1:]),
+        chunks=(max(1, min(len(values), budget.CHUNK_BYTES // row_bytes)), *(max(1, n) for n in values.shape[1:])),
         compressors=[Crc32cCodec()],
         config={"write_empty_chunks": True},
     )

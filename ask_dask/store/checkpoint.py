@@ -237,6 +237,12 @@ class Checkpoint:
                     self.parts.folder.rmdir()
             raise
 
+    def ended(self) -> None:
+        """After long work what was offered last is kept, since what comes next may be interrupted too; and let go."""
+        if self.path.exists():
+            self.write()
+        self._latest = None
+
     def remove(self) -> None:
         """Once the result is kept."""
         log.debug("checkpoint: %d writes in %.2f s", self.writes, self.pace.spent)
