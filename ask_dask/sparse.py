@@ -30,6 +30,26 @@ def is_sparse(X: Any) -> bool:
     return sp.issparse(X) or isinstance(X, SparseRows)
 
 
+def checked(place: str, parts: tuple[np.ndarray, ...], shape: tuple[int, ...], what: str = "") -> sp.csr_matrix:
+    """The CSR matrix of (data, indices, indptr) that a store holds.
+
+    Compiled code trusts their numbers, and writes where they point, so a stranger's must be looked at.
+
+    Raises
+    ------
+    StoreError
+        They are not those of a matrix of this shape.
+    """
+    try:
+        if parts[0].dtype.kind not in "biuf":
+            raise ValueError(f"its data are of dtype {parts[0].dtype}")
+        matrix = sp.csr_matrix(parts, shape=shape)
+        matrix.check_format(full_check=True)
+    except (ValueError, TypeError, IndexError, OverflowError) as error:
+        raise StoreError(f"{place} is damaged ({what}{error}): make the store again.") from error
+    return matrix
+
+
 class SparseRows:
     """A sparse matrix in a store, read-only: X[start:stop] and X[rows] are blocks of rows in memory.
 
@@ -84,12 +104,7 @@ class SparseRows:
         if not 0 <= first <= last <= self.nnz:
             raise self._damaged(f"rows {start} to {stop} are not in it")
         parts = store.read(self._data, first, last), store.read(self._indices, first, last), indptr - first
-        try:  # compiled code trusts the numbers of columns, so a stranger's must be looked at
-            matrix = sp.csr_matrix(parts, shape=(stop - start, self.shape[1]))
-            matrix.check_format(full_check=True)
-        except ValueError as error:
-            raise self._damaged(f"rows {start} to {stop}, {error}") from error
-        return matrix
+        return checked(self._place, parts, (stop - start, self.shape[1]), f"rows {start} to {stop}, ")
 
     def _take(self, rows: np.ndarray) -> sp.csr_matrix:
         """Rows in any order, from one shard after another."""

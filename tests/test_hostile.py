@@ -2,13 +2,14 @@
 
 import json
 import shutil
+import subprocess
 import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 import zarr
-from commands import refused
+from commands import COMMAND, refused
 
 from ask_dask import store
 from ask_dask.errors import StoreError
@@ -158,3 +159,37 @@ def test_nothing_is_pickled(tmp_path):
         assert "pickle" not in text and "vlen" not in text
         for codec in json.loads(text).get("codecs", []):
             assert codec["name"] in {"bytes", "blosc", "crc32c", "sharding_indexed"}
+
+
+LIES = {
+    "beyond": ("indices", lambda values: np.r_[values[:-1], 10**6].astype(np.int32)),
+    "negative": ("indices", lambda values: np.full_like(values, -1)),
+    "short": ("indptr", lambda values: values[:-1]),
+    "folded": ("indptr", lambda values: values.astype(np.int8)),
+    "one number": ("indptr", lambda values: values[0]),
+    "empty": ("data", lambda values: values[:0]),
+    "complex": ("data", lambda values: values * 1j),
+}
+
+
+@pytest.mark.parametrize(("part", "lie"), LIES.values(), ids=LIES)
+@pytest.mark.parametrize("of", ["store", "model"])
+def test_edges_that_lead_out_of_a_graph_are_not_followed(tmp_path, done, part, lie, of):
+    """Compiled code would write where they point, and the command end in a crash: it runs in a process of its own."""
+    (tmp_path / "edges.txt").write_text("".join(f"{i} {(7 * i + j) % 60}\n" for i in range(60) for j in range(5)))
+    (tmp_path / "labels.txt").write_text("".join(f"{i} {i % 2}\n" for i in range(60)))
+    data, model = tmp_path / "graph.zarr", tmp_path / "model.zarr"
+    done("ingest", "graph", tmp_path / "edges.txt", "--labels", tmp_path / "labels.txt", "--to", data)
+    fit = ("fit", "--exact", "--gamma", "1", "--folds", "2", "--data", data, "--to")
+    done(*fit, model)
+    path = data if of == "store" else model
+    group = zarr.open_group(path)
+    (name,) = (name for name, found in group.groups() if "indptr" in found)
+    values = group[name][part][...]
+    del group[name][part]
+    store.write_array(group[name], part, lie(values))
+    listing.close(group, path)
+    command = fit if of == "store" else ("predict", "--model", model, "--data", data, "--to")
+    words = [*COMMAND, *map(str, command), tmp_path / "x", "--quiet"]
+    left = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert refused((left.returncode, left.stdout, left.stderr), f"{name} is damaged (")

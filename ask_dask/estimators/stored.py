@@ -17,6 +17,7 @@ from ask_dask import store
 from ask_dask.errors import StoreError
 from ask_dask.estimators.problem import Placed
 from ask_dask.kernels.base import Block, Kernel
+from ask_dask.sparse import checked
 
 
 def write_placed(group: zarr.Group, placed: Placed) -> None:
@@ -127,5 +128,5 @@ def read_points(group: zarr.Group, name: str) -> Block:
     if isinstance(group.get(name), zarr.Array):
         return read_array(group, name)
     part = store.subgroup(group, name)
-    data, indices, indptr, shape = (read_array(part, key) for key in ("data", "indices", "indptr", "shape"))
-    return sp.csr_matrix((data, indices, indptr), shape=tuple(shape))
+    *parts, shape = (read_array(part, key) for key in ("data", "indices", "indptr", "shape"))
+    return checked(store.place(part), tuple(parts), tuple(shape.ravel().tolist()))

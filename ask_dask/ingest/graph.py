@@ -15,6 +15,7 @@ from ask_dask.ingest.cells import Cells, to_integers, to_numbers
 from ask_dask.ingest.labels import Labels, label_counts, read_ids, read_labels, require_filled
 from ask_dask.ingest.numbering import Numbering
 from ask_dask.ingest.separated import Reader, Rule
+from ask_dask.sparse import checked
 
 EDGES = Rule("give two ids a line, separated by a tab, a comma or spaces, and a third column for weights", (2, 3))
 
@@ -111,8 +112,8 @@ def read_graph(group: zarr.Group) -> sp.csr_matrix:
     if "graph" not in group:
         raise InputError(f"{store.place(group)} holds no graph: make it with ask-dask ingest graph.")
     graph = store.subgroup(group, "graph")
-    indptr, indices, data = (store.read(store.array(graph, name)) for name in ("indptr", "indices", "data"))
-    return sp.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, len(indptr) - 1))
+    parts = tuple(store.read(store.array(graph, name)) for name in ("data", "indices", "indptr"))
+    return checked(store.place(graph), parts, (parts[2].size - 1, parts[2].size - 1))
 
 
 def graph_plan(n_edges: int) -> budget.Plan:
