@@ -11,7 +11,7 @@ import pytest
 import zarr
 from commands import COMMAND, refused
 
-from ask_dask import store
+from ask_dask import steps, store
 from ask_dask.errors import StoreError
 from ask_dask.store import listing
 
@@ -193,3 +193,34 @@ def test_edges_that_lead_out_of_a_graph_are_not_followed(tmp_path, done, part, l
     words = [*COMMAND, *map(str, command), tmp_path / "x", "--quiet"]
     left = subprocess.run(words, capture_output=True, text=True, check=False)
     assert refused((left.returncode, left.stdout, left.stderr), f"{name} is damaged (")
+
+
+@pytest.mark.parametrize(
+    "facts", [{"made_by": None}, {"made_by": {}}, {"rejected": 1.5}, {"steps": 3}, {"format": [1]}], ids=str
+)
+@pytest.mark.parametrize("command", ["status", "info", "verify", "fit"])
+def test_facts_of_other_types_are_no_traceback(tmp_path, ask, facts, command):
+    """Whatever comes of them: a result, or one line."""
+    path = tmp_path / "s.zarr"
+    with store.create(path, "dataset") as group:
+        store.create_array(group, "X", (40, 3), np.float32)[:] = np.random.default_rng(0).normal(size=(40, 3))
+        store.create_array(group, "y", (40,), np.int64)[:] = np.arange(40) % 2
+        store.describe(group, fingerprint="h", n_rows=40, format="table", n_features=3)
+    group = zarr.open_group(path)
+    store.describe(group, **facts)
+    listing.close(group, path)
+    fit = ("--data", path, "--to", tmp_path / "m.zarr", "--gamma", "1", "--folds", "2", "--landmarks", "9", "--quiet")
+    result = ask(command, *(fit if command == "fit" else (path,)))
+    assert result[0] == 0 or refused(result, "")
+
+
+def test_what_nobody_foresaw_is_one_line(tmp_path, ask, monkeypatch):
+    def fail(path):
+        raise TypeError("that\nmemory://me:secret@host/a is none")
+
+    monkeypatch.setattr(steps, "info", fail)
+    result = ask("info", tmp_path)
+    assert refused(result, "An unforeseen TypeError in info, line ") and "secret" not in result[2]
+    assert "report it with what --verbose adds" in result[2]
+    code, _, err = ask("info", tmp_path, "--verbose")
+    assert code == 1 and "Traceback (most recent call last)" in err and "secret" not in err

@@ -47,6 +47,22 @@ def _run(arguments: list[str] | None) -> None:
         _stop(f"Memory ran out ({error or 'no more to be had'}): give a budget with --memory, or fewer --workers.")
     except OSError as error:
         _stop(f"{error.filename or 'A file'}: {error.strerror or error}.")
+    except Exception as error:
+        _stop(_unforeseen(error))
+
+
+def _unforeseen(error: Exception) -> str:
+    """What a stranger's store, or a mistake of ours, can make of a command, in a sentence; --verbose has all of it."""
+    import logging
+    import traceback
+
+    logging.getLogger("ask_dask").debug("%s", traceback.format_exc())
+    ours = [frame for frame in traceback.extract_tb(error.__traceback__) if "ask_dask" in frame.filename]
+    where = f" in {ours[-1].name}, line {ours[-1].lineno} of {os.path.basename(ours[-1].filename)}" if ours else ""
+    return (
+        f"An unforeseen {type(error).__name__}{where} ({str(error)[:300]}): see what ask-dask verify says of the "
+        "stores that were given, or report it with what --verbose adds."
+    )
 
 
 def _as_json() -> bool:
