@@ -383,6 +383,22 @@ def test_a_closed_pipe_is_no_error(here):
     assert (done.returncode, done.stdout, done.stderr) == (0, "path: data.zarr\n", "")
 
 
+@pytest.mark.parametrize("stderr", ["2>/dev/full", "2>&-", "2> >(exec true)", "2>&- >&- <&-"],
+                         ids=["full", "closed", "gone", "all closed"])  # fmt: skip
+def test_nobody_who_hears_of_progress_is_no_error(here, tmp_path, stderr):
+    program = f"{sys.executable} -c 'import sys; from ask_dask.cli import main; main(sys.argv[1:])'"
+    command = f"{program} fit --data data.zarr --to {tmp_path}/m.zarr --bandwidth 9 --gamma 1 --folds 2 --landmarks 9"
+    code = subprocess.run(["bash", "-c", f"{command} {stderr}"], stdout=subprocess.DEVNULL, check=False).returncode
+    assert code == 0 and load(tmp_path / "m.zarr").n_landmarks_ == 9
+
+
+def test_a_result_that_cannot_be_printed(here):
+    command = f"{sys.executable} -c 'from ask_dask.cli import main; main()' info data.zarr > /dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    said = "The result could not be printed (No space left on device): what was made is complete."
+    assert refused((done.returncode, done.stdout, done.stderr), said)
+
+
 def assert_same_model(one, other):
     X = store.open_store("new.zarr")["X"][:]
     values = (load(path).decision_function(X) for path in (one, other))

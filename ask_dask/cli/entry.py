@@ -15,6 +15,7 @@ interrupted by Ctrl-C, likewise. A job that was killed (137) goes on in the same
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs a command and exits."""
+    _stand_in()
     signal.signal(signal.SIGTERM, _told)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as a shell has it of what it runs in the background
         signal.signal(signal.SIGINT, _told)
@@ -28,6 +29,18 @@ def main(arguments: list[str] | None = None) -> None:
         _stop("stopped; complete stores and checkpoints are kept: the same command goes on.",
               STOPPED if isinstance(stopped, Terminated) else INTERRUPTED)  # fmt: skip
     sys.exit(DONE)
+
+
+def _stand_in() -> None:
+    """What the caller closed is the null device: the next file that is opened would be in its place."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
 
 
 def _run(arguments: list[str] | None) -> None:

@@ -17,8 +17,8 @@ from ask_dask import steps
 from ask_dask.cli.log import LOG, to_stderr
 from ask_dask.cli.words import in_words
 from ask_dask.cluster import running_on
-from ask_dask.compute import progress_shown
-from ask_dask.errors import mask
+from ask_dask.compute import progress_shown, tell
+from ask_dask.errors import InputError, mask
 
 
 @Parameter(name="*")
@@ -58,7 +58,7 @@ class Run:
         if self.log == "json":
             LOG.info(line)
         elif not self.quiet:
-            print(mask(line), file=sys.stderr, flush=True)
+            tell(mask(line))
 
     def show(self, result: Any, words: Callable[[Any], str]) -> None:
         """The result on stdout, for a machine or in words."""
@@ -66,6 +66,10 @@ class Run:
             print(json.dumps(result) if self.json else words(result), flush=True)
         except BrokenPipeError:  # the reader has seen enough, as in `ask-dask info ... | head -1`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError as error:
+            raise InputError(
+                f"The result could not be printed ({error.strerror}): what was made is complete."
+            ) from error
 
 
 AS_USUAL = Run()

@@ -3,7 +3,7 @@
 Local threads (the default), `dask.config.set(scheduler="processes")` and a distributed Client all do.
 """
 
-from ask_dask.compute.bars import progress, progress_shown
+from ask_dask.compute.bars import progress, progress_shown, tell
 from ask_dask.compute.blas import one_blas_thread
 from ask_dask.compute.measure import measured
 from ask_dask.compute.products import product
@@ -22,5 +22,6 @@ __all__ = [
     "progress_shown",
     "run",
     "run_sum",
+    "tell",
     "workers",
 ]

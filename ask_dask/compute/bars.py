@@ -61,6 +61,12 @@ def progress(
         log.debug("%s: %d %s in %.2f s", label, total, unit, time.monotonic() - started)
 
 
+def tell(line: str) -> None:
+    """A line on stderr; where it cannot be written (a pipe that was closed, a disk that is full) the work goes on."""
+    with suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
+
+
 class _Lines:
     """A plain line every ten seconds or less often, and at the end."""
 
@@ -89,7 +95,7 @@ class _Lines:
         self.say(f"{self.label}: {end} {self.unit}, {taken:.1f} s", taken, None if kind else 0.0)
 
     def say(self, line: str, taken: float, left: float | None) -> None:
-        print(line, file=sys.stderr, flush=True)
+        tell(line)
 
 
 class _Records(_Lines):
