@@ -214,6 +214,17 @@ def test_facts_of_other_types_are_no_traceback(tmp_path, ask, facts, command):
     assert result[0] == 0 or refused(result, "")
 
 
+def test_facts_do_not_command_the_terminal(tmp_path, ask):
+    path = write(tmp_path / "s.zarr")
+    group = zarr.open_group(path)
+    store.describe(group, format="\x1b[2J\u202egpj.exe", files=["\ud800"])
+    listing.close(group, path)
+    code, out, _ = ask("info", path)
+    assert code == 0 and "format: \\x1b[2J\\u202egpj.exe" in out and "\\ud800" in out
+    result = ask("info", tmp_path / "\x1b[2J.zarr")
+    assert refused(result, "There is no store at ") and "\x1b" not in result[2]
+
+
 def test_what_nobody_foresaw_is_one_line(tmp_path, ask, monkeypatch):
     def fail(path):
         raise TypeError("that\nmemory://me:secret@host/a is none")

@@ -11,6 +11,18 @@ from ask_dask.errors import mask
 LOG = logging.getLogger("ask_dask")  # not the root: dask's own loggers then stay silent
 
 
+def printable(text: str, encoding: str | None) -> str:
+    """Text whose characters that command a terminal, or that it has no letters for, are written as escapes: names and
+    facts come from files and stores of others.
+
+    >>> printable("a\\x1b[31m\\u202eb\\n\\ud800 é", "ascii").replace("\\n", "|")
+    'a\\\\x1b[31m\\\\u202eb|\\\\ud800 \\\\xe9'
+    """
+    shown = "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+    encoding = encoding or "utf-8"
+    return shown.encode(encoding, "backslashreplace").decode(encoding)
+
+
 class JsonLines(logging.Formatter):
     """time (UTC), level and message, and the facts that a record carries."""
 
@@ -29,7 +41,8 @@ class Lines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """A line."""
-        return f"{'ask-dask: ' * (record.levelno >= logging.ERROR)}{mask(record.getMessage())}"
+        said = f"{'ask-dask: ' * (record.levelno >= logging.ERROR)}{mask(record.getMessage())}"
+        return printable(said, sys.stderr.encoding)
 
 
 def to_stderr(as_json: bool, level: int) -> None:

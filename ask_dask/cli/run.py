@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from ask_dask import steps
-from ask_dask.cli.log import LOG, to_stderr
+from ask_dask.cli.log import LOG, printable, to_stderr
 from ask_dask.cli.words import in_words
 from ask_dask.cluster import running_on
 from ask_dask.compute import progress_shown, tell
@@ -58,12 +58,12 @@ class Run:
         if self.log == "json":
             LOG.info(line)
         elif not self.quiet:
-            tell(mask(line))
+            tell(printable(mask(line), sys.stderr.encoding))
 
     def show(self, result: Any, words: Callable[[Any], str]) -> None:
         """The result on stdout, for a machine or in words."""
         try:
-            print(json.dumps(result) if self.json else words(result), flush=True)
+            print(json.dumps(result) if self.json else printable(words(result), sys.stdout.encoding), flush=True)
         except BrokenPipeError:  # the reader has seen enough, as in `ask-dask info ... | head -1`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except OSError as error:
