@@ -281,6 +281,19 @@ def test_places_that_cannot_be_used(monkeypatch, tmp_path):
         store.local("s3://bucket/x")
 
 
+@pytest.mark.parametrize("url", ["s3://", "s3:", "simplecache::s3://bucket/a.zarr", "filecache::https://host/a"])
+def test_a_url_that_names_no_place_is_no_folder_here(tmp_path, monkeypatch, url):
+    """As a path it would be: a person would look for the result in the bucket."""
+    monkeypatch.chdir(tmp_path)
+    for given in (url, Path(url)):
+        with (
+            pytest.raises(StoreError, match="names no place: give the URL of one file system"),
+            store.create(given, "model"),
+        ):
+            pass
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_bucket_that_is_not_there_and_a_server_that_does_not_answer(s3, monkeypatch):
     with pytest.raises(
         StoreError, match=r"s3://nosuch-bucket/a\.zarr/lease-1 cannot be written \(The specified bucket"

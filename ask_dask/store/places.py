@@ -98,10 +98,17 @@ def located(path: str | os.PathLike) -> Path:
 
     >>> located("/data/a.zarr"), located(Path("s3://bucket/a.zarr"))
     (PosixPath('/data/a.zarr'), Url('s3://bucket/a.zarr'))
+
+    Raises
+    ------
+    StoreError
+        A chain of URLs, or a scheme alone, which as paths would be folders here.
     """
     if isinstance(path, Url):
         return path  # type: ignore[return-value]
     text = str(path)
+    if re.match(r"\w[\w+.-]+::\w[\w+.-]+:/", text) or re.fullmatch(r"(s3a?|gcs?|gs|az|abfss?|https?|ftp):/*", text):
+        raise StoreError(f"{text} names no place: give the URL of one file system, with a bucket or host and a path.")
     if not is_url(text):
         return Path(path)
     scheme, _, rest = text.partition(":/")  # one slash, since a Path of a URL has lost the other
