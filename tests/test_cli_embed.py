@@ -54,7 +54,7 @@ def test_rows_and_columns_of_a_matrix(small, tmp_path, done):
     assert vectors(out)[2].shape == (4, 2)
 
 
-@pytest.mark.parametrize("compat", ["pinv", "pca", "axes", "random"])
+@pytest.mark.parametrize("compat", ["pinv", "pinv_rows", "pca", "axes", "random"])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_matrix_that_fits_the_memory_has_every_compatibility(small, tmp_path, done, compat, sparse):
     """And new rows can be embedded by what the store keeps."""

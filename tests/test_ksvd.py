@@ -464,6 +464,20 @@ def test_vectors_of_a_data_matrix_as_features_of_a_classifier_and_of_a_regressor
         assert model.score(matrix[60:], y[60:]) > 0.85
 
 
+@pytest.mark.parametrize("shape", [(40, 7), (7, 40)])
+@pytest.mark.parametrize("rank", [7, 4])
+def test_by_the_pseudo_inverse_rows_come_to_columns_or_columns_to_rows(shape, rank):
+    rng = np.random.default_rng(4)
+    matrix = rng.normal(size=(shape[0], rank)) @ rng.normal(size=(rank, shape[1]))
+    inverse = np.linalg.pinv(matrix)
+    for how, rows, columns in (("pinv_rows", matrix @ inverse, matrix.T), ("pinv", matrix, matrix.T @ inverse.T)):
+        model, direct = KSVD(RBF(3.0), 3, compat=how).fit(matrix), KSVD(RBF(3.0), 3).fit(rows, Z=columns)
+        np.testing.assert_allclose(model.transform(matrix[:5]), direct.transform(rows[:5]), atol=1e-9)
+        np.testing.assert_allclose(
+            model.transform_target(matrix.T[:5]), direct.transform_target(columns[:5]), atol=1e-9
+        )
+
+
 def test_pca_svd_and_kernel_pca_are_the_same_call():
     points = X * [3.0, 2.0, 1.0] + 5
     pca, kpca = PCA(2).fit(points), KernelPCA(3, kernel="rbf", gamma=1 / 4).fit(X)

@@ -1,7 +1,8 @@
 """The compatibility of the rows and columns of a data matrix, which live in different spaces.
 
 Tao, Tonin et al., Learning in Feature Spaces via Coupled Covariances, section 2: with a compatibility matrix, rows x
-(M numbers) and columns z (N numbers) of A can be arguments of one kernel.
+(M numbers) and columns z (N numbers) of A can be arguments of one kernel. Suykens, SVD revisited (2016), has the rows
+as C'x with A C A = A, so that (C'x)'z is the entry of A.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from ask_dask.estimators.sketch import Sketch
 from ask_dask.kernels.base import Block
 from ask_dask.sparse import is_sparse
 
-HOWS = ("pinv", "pca", "axes", "random")
+HOWS = ("pinv", "pinv_rows", "pca", "axes", "random")
 
 
 class Compatibility(Protocol):
@@ -53,10 +54,12 @@ def compatible(A: Any, how: str | None, d: int | None, seed: int) -> tuple[Any, 
     ----------
     A : (N, M) numpy, scipy.sparse, dask or zarr
         Out of memory only with how="random" and a dimension.
-    how : {None, "pinv", "pca", "axes", "random"}
-        None takes them as they are, which needs N = M; "pinv" brings columns to rows by A^+; "pca" the larger role to
-        its principal axes, not centred, as many as the other has numbers; "axes" both to theirs: of A = P S Q' rows
-        become those of P S and columns those of Q S, so that the k-th number of each is along the same pair of axes.
+    how : {None, "pinv", "pinv_rows", "pca", "axes", "random"}
+        None takes them as they are, which needs N = M; "pinv" brings columns to rows by A^+, "pinv_rows" rows to
+        columns, as numbers along axes of what the columns span; "pca" the larger role to its principal axes, not
+        centred, as many as the other has numbers; "axes" both to theirs: of A = P S Q' rows become those of P S and
+        columns those of Q S, so that the k-th number of each is along the same pair of axes. Of a matrix of full rank
+        with more rows than columns A^+ A = I: "pinv" makes of its columns unit vectors, which know nothing of it.
     d : int, optional
         Dimension that "random" brings both roles to; None brings the larger to the smaller one's, by a dense matrix.
     """
@@ -84,9 +87,12 @@ def _linear(A: Any, how: str | None, seed: int) -> Linear:
         return Linear()
     if how == "pinv":
         return Linear(columns=np.linalg.pinv(_dense(A)).T)
-    if how == "axes":
-        P, _, Qt = np.linalg.svd(_dense(A), full_matrices=False)
-        return Linear(rows=Qt.T, columns=P)
+    if how in ("axes", "pinv_rows"):
+        P, s, Qt = np.linalg.svd(_dense(A), full_matrices=False)
+        if how == "axes":
+            return Linear(rows=Qt.T, columns=P)
+        kept = s > np.finfo(s.dtype).eps * max(n, m) * s.max(initial=0)
+        return Linear(rows=Qt[kept].T / s[kept], columns=P[:, kept])
     d = min(n, m)
     if how == "random":
         matrix = np.random.default_rng(seed).standard_normal((max(n, m), d)) / np.sqrt(d)

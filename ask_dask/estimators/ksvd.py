@@ -65,7 +65,7 @@ class KSVD(TransformerMixin, BaseEstimator):
         W^+ can amplify what the landmarks do not explain to any size, of a matrix that is not of low rank.
     landmarks : {"uniform", "kmeans", "leverage", "cross", "greedy", "coverage"} or (rows, columns), default "uniform"
         The choice (`landmarks.choose`), or two arrays of row numbers of X and of Z.
-    compat : {None, "pinv", "pca", "axes", "random", "learned"}, default None
+    compat : {None, "pinv", "pinv_rows", "pca", "axes", "random", "learned"}, default None
         Of a data matrix: how its rows and columns become points of one space; None takes a square one as it is.
         "learned" descends on the loss of a linear model of y (`estimators.learned`): of RBF and SNE, in memory.
     compat_dim : int, optional

@@ -80,7 +80,7 @@ class Embed(KernelOptions):
         Field(description="Take the data as a matrix whose rows are sources and whose columns are targets."),
     ] = False
     compat: Annotated[
-        Literal["pinv", "pca", "axes", "random", "learned"] | None,
+        Literal["pinv", "pinv_rows", "pca", "axes", "random", "learned"] | None,
         OfMatrix,
         Field(description="How rows and columns become points of one space; learned: on the labels. All need the "
               "matrix in memory but random with --compat-dim; a square one needs none."),

@@ -1,9 +1,9 @@
 """General data: how rows and columns of a small data matrix become compatible, and what their features are worth.
 
-A trial takes 80 % of the rows, stratified, standardises by them, embeds them (a0 pseudo-inverse, a1 PCA, a2 random, a3
-learned on their labels; KPCA and SVD by the same call), and classifies the rest by a logistic regression on the scores
-K V. Kernel, bandwidth, components and penalty are chosen by folds of the training rows, of which each is embedded anew,
-so that a3 never learns from the labels that judge it.
+A trial takes 80 % of the rows, stratified, standardises by them, embeds them (a0 pseudo-inverse, of rows or of columns,
+a1 PCA, a2 random, a3 learned on their labels; KPCA and SVD by the same call), and classifies the rest by a logistic
+regression on the scores K V. Kernel, bandwidth, centring, components and penalty are chosen by folds of the training
+rows, of which each is embedded anew, so that a3 never learns from the labels that judge it.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from ask_dask import KSVD
 from ask_dask.kernels import RBF, SNE, Kernel, Linear
 
-COMPATS = {"a0": "pinv", "a1": "pca", "a2": "random", "a3": "learned"}
+COMPATS = {"a0": "pinv_rows", "a0, columns": "pinv", "a1": "pca", "a2": "random", "a3": "learned"}
 KERNELS = {"SNE": SNE, "RBF": RBF}
 
 
@@ -36,20 +36,22 @@ def read(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
     return np.where(np.isnan(X), np.nanmean(X, 0), X), (table[:, -1] == "1").astype(int)
 
 
-def kernels(method: str, X: np.ndarray, own: dict[str, Any]) -> Iterator[Kernel]:
-    """Those that are tried for a method."""
+def settings(method: str, X: np.ndarray, own: dict[str, Any]) -> Iterator[tuple[Kernel, bool]]:
+    """Kernels that are tried for a method, and whether the kernel matrix is centred."""
     if method == "SVD":
-        yield Linear()
+        yield Linear(), False
         return
     width = float(np.median(pairwise_distances(X)))
-    for name, share in product(KERNELS if method in COMPATS else ["RBF"], own["bandwidths"]):
-        yield KERNELS[name](share * width)
+    names = KERNELS if method in COMPATS else ["RBF"]
+    for name, share, center in product(names, own["bandwidths"], own["centered"]):
+        yield KERNELS[name](share * width), center
 
 
-def features(method: str, kernel: Kernel, most: int, X: np.ndarray, y: np.ndarray, new: np.ndarray
+def features(method: str, setting: tuple[Kernel, bool], most: int, X: np.ndarray, y: np.ndarray, new: np.ndarray
              ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Scores of training and new rows, over the root mean square of the first one."""
-    model = KSVD(kernel, most, compat=COMPATS.get(method), center=method != "SVD", random_state=0)
+    kernel, center = setting
+    model = KSVD(kernel, most, compat=COMPATS.get(method), center=center, random_state=0)
     if method in COMPATS:
         model.fit(X, y)
     else:
@@ -70,16 +72,16 @@ def trial(method: str, X: np.ndarray, y: np.ndarray, own: dict[str, Any], seed: 
     scaler = StandardScaler().fit(X)
     X, X_test, most = scaler.transform(X), scaler.transform(X_test), max(own["components"])
     grid = list(product(own["components"], np.logspace(*own["inverse_penalties"])))
-    tried, judged = list(kernels(method, X, own)), []
+    tried, judged = list(settings(method, X, own)), []
     folds = list(StratifiedKFold(own["folds"], shuffle=True, random_state=seed).split(X, y))
-    for kernel in tried:
+    for setting in tried:
         scores = np.zeros((len(folds), len(grid)))
         for k, (inside, outside) in enumerate(folds):
-            found = features(method, kernel, most, X[inside], y[inside], X[outside])
+            found = features(method, setting, most, X[inside], y[inside], X[outside])
             scores[k] = [roc_auc_score(y[outside], classified(found, y[inside], r, c)) for r, c in grid]
         judged.append(scores.mean(0))
-    kernel, setting = np.unravel_index(int(np.argmax(judged)), (len(tried), len(grid)))
-    f = classified(features(method, tried[kernel], most, X, y, X_test), y, *grid[setting])
+    best, of_grid = np.unravel_index(int(np.argmax(judged)), (len(tried), len(grid)))
+    f = classified(features(method, tried[best], most, X, y, X_test), y, *grid[of_grid])
     return float(roc_auc_score(y_test, f)), float(((f > 0) == y_test).mean())
 
 
