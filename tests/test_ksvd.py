@@ -423,6 +423,21 @@ def test_sketches_of_sparse_rows_are_the_same_however_they_are_cut(monkeypatch):
         np.testing.assert_array_equal(cut, expected)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(700, 500), (12, 500), (500, 20)])
+def test_few_iterations_suffice_where_values_fall_slowly_and_where_a_side_is_small(shape, dtype):
+    """Powers of the matrix alone take more than a hundred; float32 entries know the residual to 1e-7."""
+    rng = np.random.default_rng(1)
+    points, others = (rng.normal(size=(size, 20)).astype(dtype) for size in shape)
+    model = KSVD(SNE(4.0), 5, center=True, solver="iterated", random_state=0).fit(points, Z=others)
+    residual, relative = (1e-8, 1e-12) if dtype == np.float64 else (1e-6, 1e-5)
+    assert len(model.residuals_) < 15 and model.residuals_[-1] <= residual
+    exact = KSVD(SNE(4.0), 5, center=True, solver="dense").fit(points.astype(float), Z=others.astype(float))
+    np.testing.assert_allclose(
+        model.singular_values_, exact.singular_values_, rtol=1e-12 if dtype == np.float64 else 1e-5
+    )
+
+
 def test_a_fit_forgets_the_one_before():
     model = KSVD(RBF(4.0), 3, compat="pca").fit(A)
     fresh = KSVD(RBF(4.0), 3, compat="pca").fit(X, Z=Z)

@@ -59,7 +59,7 @@ class KSVD(TransformerMixin, BaseEstimator):
     tol : float, optional
         On landmarks: double their number until n_components are found and the estimated error is not above it, or all
         points are landmarks; of given landmarks, or where more do not fit, a ConvergenceWarning tells what is unmet.
-        Exact: residual of "iterated" and "arpack", by default 1e-8.
+        Exact: residual of "iterated" and "arpack", by default 1e-8, of float32 points 1e-6.
     n_probes : int, default 100
         Further rows and columns that judge the core, and from which the error is estimated; 0 for none. Without them
         W^+ can amplify what the landmarks do not explain to any size, of a matrix that is not of low rank.
@@ -221,7 +221,7 @@ class KSVD(TransformerMixin, BaseEstimator):
     def _fit_exact(self, pairs: Pairs) -> None:
         placed = pairs.placed(np.arange(pairs.n), np.arange(pairs.m))
         found = leading.of(placed, self, limit(self.memory))
-        if found.residuals and found.residuals[-1] > (self.tol or leading.TOL):
+        if found.residuals and found.residuals[-1] > leading.tolerance(placed, self):
             warnings.warn(f"After {self.max_iter} iterations the residual is {found.residuals[-1]:.2g}: raise max_iter "
                           "or tol, or use solver='arpack'.", ConvergenceWarning, stacklevel=3)  # fmt: skip
         kept = found.values > nystrom.resolution(np.float64) * found.values.max(initial=0)

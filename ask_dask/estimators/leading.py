@@ -2,24 +2,31 @@
 
 from typing import Any
 
+import numpy as np
+
 from ask_dask import budget, compute
 from ask_dask.estimators.problem import Placed
 from ask_dask.solve import singular
 from ask_dask.solve.singular import Leading
 from ask_dask.solve.tiles import Tiles
 
-TOL = 1e-8
-"""Residual to reach where none is given."""
+TOL = {np.dtype(np.float64): 1e-8, np.dtype(np.float32): 1e-6}
+"""Residual to reach where none is given, by the dtype of the points: what float32 entries leave is some 1e-7."""
 
 MOST_DENSE = 5000
 """Points of a side up to which "auto" decomposes the whole matrix."""
+
+
+def tolerance(placed: Placed, model: Any) -> float:
+    """The residual that the exact solvers are to reach."""
+    return model.tol or TOL.get(placed.row_points.dtype, TOL[np.dtype(np.float64)])
 
 
 def of(placed: Placed, model: Any, bytes_: int) -> Leading:
     """The leading singular vectors of the kernel at all its points, as the parameters of the estimator ask for them."""
     tiles = Tiles(placed.at, placed.row_points.shape[0], placed.column_points.shape[0])
     n, m = tiles.shape
-    solver, tol = model.solver, model.tol or TOL
+    solver, tol = model.solver, tolerance(placed, model)
     if solver == "auto":
         few = max(n, m) <= MOST_DENSE and budget.svd_plan(n, m).total <= bytes_
         solver = "dense" if few else "iterated" if tiles.sparse is None else "arpack"
