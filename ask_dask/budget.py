@@ -144,14 +144,14 @@ def blockwise_plan(
 
     >>> print(blockwise_plan(10_000, 200_000, n_folds=5, n_gammas=4, n_outputs=1, row_bytes=160, workers=2,
     ...                      symmetric=False, sampled=30_000))
-    feature maps 7.5 GiB, iterates 51.3 MiB, products 21.4 MiB, kernel blocks 390.6 MiB, rows 65.6 MiB
+    feature maps 7.5 GiB, iterates 68.4 MiB, products 21.4 MiB, kernel blocks 390.6 MiB, rows 65.6 MiB
     """
     m, roles = n_landmarks, 1 if symmetric else 2
     systems = (n_gammas * (n_folds + 1) * n_outputs + (0 if damped or symmetric else n_gammas)) * (1 + damped)
     return Plan(
         {
             "feature maps": (6 if symmetric else 10) * 8 * m * m,
-            "iterates": 8 * roles * m * systems * 12,
+            "iterates": 8 * roles * m * systems * 16,
             "products": 8 * roles * m * systems * (1 + 2 * workers),
             "kernel blocks": max(workers * cache_rows(m), CACHE_ROWS) * m * 8 * 10,
             "rows": 2 * min(workers * shard_rows(row_bytes), n_rows) * row_bytes + sampled * row_bytes,
@@ -206,7 +206,7 @@ def minres_plan(
     Gram.
 
     >>> print(minres_plan(500, 50_000, n_folds=5, n_gammas=1, n_outputs=1, row_bytes=160, workers=2))
-    points 7.6 MiB, iterates 109.9 MiB, products 27.5 MiB, preconditioner 763.0 MiB, moments 114.4 MiB, kernel blocks
+    points 7.6 MiB, iterates 146.5 MiB, products 27.5 MiB, preconditioner 763.0 MiB, moments 114.4 MiB, kernel blocks
     85.8 MiB, tiles 24.0 MiB
     """
     systems = n_gammas * (n_folds + 1) * (n_outputs + 1)  # each has a probe
@@ -215,7 +215,7 @@ def minres_plan(
     return Plan(
         {
             "points": row_bytes * n_rows,
-            "iterates": 2 * vector * 12,
+            "iterates": 2 * vector * 16,
             "products": vector * (2 + 2 * workers),
             "preconditioner": 4 * 8 * m * n_rows + 2 * 8 * m * systems,
             "moments": 2 * 8 * m * m * 3 * max(n_folds + 1, workers * max(1, n_folds)),

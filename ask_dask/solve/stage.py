@@ -87,4 +87,5 @@ class Stage:
     def leave(self, left: np.ndarray, singular: np.ndarray) -> None:
         """Go on with some of those that are left, of which some were found singular, all as (l,) bool."""
         self.singular[self.here[singular]] = True
-        self.state, self.live = self.state.keep(left), self.live[left]
+        if not left.all():
+            self.state, self.live = self.state.keep(left), self.live[left]
