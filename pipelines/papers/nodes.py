@@ -3,11 +3,12 @@
 The rows and the columns of A + I are sources and targets of KSVD with the SNE kernel; SVD has the adjacency itself as
 the kernel, KPCA rows with themselves and the RBF kernel, each by the same call. A trial trains an LS-SVM (ridge
 regression on +-1) on 60 % of the nodes, stratified by class; its regularisation, the number of components, the
-bandwidth and the power of S are chosen there by leave-one-out.
+bandwidth, the power of S and whether each node's features are scaled to length 1 are chosen there by leave-one-out.
 """
 
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import scipy.linalg
 from graphs import Graph
 from sklearn.metrics import f1_score
 from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import normalize
 
 from ask_dask import KSVD, landmarks
 from ask_dask.kernels import RBF, SNE, Kernel, Precomputed
@@ -93,8 +95,10 @@ def f1(found: Graph, features: list[np.ndarray], trial: int, own: dict[str, Any]
     alphas, best = np.logspace(*own["alphas"]), (-1.0, test)
     one_hot = 2.0 * (found.y[train, None] == np.arange(found.y.max() + 1)) - 1
     for F in features:
-        for r in sorted({min(r, F.shape[1] // 2) for r in own["components"]}):
-            for left_out, values in ridges(F[train, : 2 * r], one_hot, F[test, : 2 * r], alphas):
+        ranks = sorted({min(r, F.shape[1] // 2) for r in own["components"]})
+        for r, unit in product(ranks, own["units"]):
+            X = normalize(F[:, : 2 * r]) if unit else F[:, : 2 * r]
+            for left_out, values in ridges(X[train], one_hot, X[test], alphas):
                 accuracy = float((left_out.argmax(1) == found.y[train]).mean())
                 best = max(best, (accuracy, values.argmax(1)), key=lambda pair: pair[0])
     micro, macro = (float(f1_score(found.y[test], best[1], average=how)) for how in ("micro", "macro"))
