@@ -163,12 +163,8 @@ class BlockwiseSystem:
         self, numbers: np.ndarray, watch: Watch, stage: Stage | None = None, kept: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
         """Solve some systems, at first those of a stage; their relative residuals, and the numbers of singular ones."""
-        right, wanted, singular, stages = (
-            self.right[:, numbers],
-            numbers < self.n_wanted,
-            np.zeros(len(self.sets), bool),
-            0,
-        )
+        right, wanted, stages = self.right[:, numbers], numbers < self.n_wanted, 0
+        singular = np.zeros(len(self.sets), bool)
         aims, norms = np.where(wanted, watch.tol, max(watch.tol, PROBED)), np.linalg.norm(right, axis=0)
         norms[norms == 0] = 1
         while True:
@@ -180,17 +176,8 @@ class BlockwiseSystem:
             open_ = np.flatnonzero((relative > aims) & ~singular[numbers])
             if watch.exhausted or not wanted[open_].any() or stages == RESTARTS:
                 break
-            targets = SAFETY * aims[open_] / relative[open_]
-            stage = Stage.begin(
-                stages,
-                self.basis.sigma,
-                self.s,
-                singular,
-                residual[:, open_],
-                numbers[open_],
-                targets,
-                self._precondition,
-            )
+            open_systems = residual[:, open_], numbers[open_], SAFETY * aims[open_] / relative[open_]
+            stage = Stage.begin(stages, self.basis.sigma, self.s, singular, *open_systems, self._precondition)
         return relative, numbers[singular[numbers]]
 
     def _null_vectors(self, numbers: np.ndarray) -> np.ndarray:

@@ -126,10 +126,8 @@ class IterativeSystem:
                 open_ = np.flatnonzero((relative > aims) & ~singular)
                 if not len(open_) or watch.exhausted or stages == PASSES:
                     break
-                targets = SAFETY * aims[open_] / relative[open_]
-                stage = Stage.begin(
-                    stages, self.basis, self.s, singular, residual[:, open_], open_, targets, self.precondition
-                )
+                open_systems = residual[:, open_], open_, SAFETY * aims[open_] / relative[open_]
+                stage = Stage.begin(stages, self.basis, self.s, singular, *open_systems, self.precondition)
             singular = self._of_singular_systems(singular)
             if singular.any():
                 relative[singular] = self._pseudo_inverse(np.flatnonzero(singular), watch, norms[singular])
@@ -156,9 +154,8 @@ class IterativeSystem:
                 if precondition is not _identity:  # what is left of a singular system is solved again without
                     left &= ~np.isin(self.systems[here], self.systems[here[singular]])
                 stage.leave(left, singular)
-                watch.stepped(
-                    float((state.residual * scale[live]).max()), partial(stage.kept, self.s) if kept else None
-                )
+                shown = float((state.residual * scale[live]).max())
+                watch.stepped(shown, partial(stage.kept, self.s) if kept else None)
 
     def _of_singular_systems(self, singular: np.ndarray) -> np.ndarray:
         """The wanted columns without the smallest solution: without a preconditioner only those that have none."""

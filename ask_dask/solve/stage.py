@@ -49,16 +49,9 @@ class Stage:
 
     @classmethod
     def begin(
-        cls,
-        number: int,
-        basis: np.ndarray,
-        s: np.ndarray,
-        singular: np.ndarray,
-        right: np.ndarray,
-        numbers: np.ndarray,
-        targets: np.ndarray,
-        precondition: Operator,
-    ) -> "Stage":
+        cls, number: int, basis: np.ndarray, s: np.ndarray, singular: np.ndarray, right: np.ndarray,
+        numbers: np.ndarray, targets: np.ndarray, precondition: Operator,
+    ) -> "Stage":  # fmt: skip
         """From the solutions s (n, S), of which `right` (n, k) are the residuals of some."""
         state = State.start(right, precondition, numbers)
         return cls(number, basis, s.copy(), singular.copy(), numbers, targets, np.arange(len(numbers)), state)
