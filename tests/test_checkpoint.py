@@ -154,6 +154,13 @@ def test_parts_alone_are_enough(tmp_path, parts, counted):
     np.testing.assert_array_equal(resumed.discriminants(X), straight.discriminants(X))
 
 
+def test_no_empty_folder_is_left_where_what_follows_a_pass_fails(tmp_path):
+    begun = store.Checkpoint(tmp_path / "c", "a fit")
+    assert begun.with_parts(1) == [] and begun.parts.folder.is_dir()
+    begun.ended()
+    assert not list(tmp_path.iterdir())
+
+
 def test_parts_of_another_fit_are_refused(tmp_path, parts):
     with pytest.raises(CheckpointError, match=r"parts/0 is the checkpoint of another fit .* pass --overwrite"):
         model(tmp_path / "kept.zarr", random_state=1).fit(zarr.open_array(tmp_path / "x"), y)

@@ -203,6 +203,8 @@ X = ("--to", "x.zarr")
 REFUSED = [
     ((*FIT, *X, "--gamma", "0"), "gamma=0.0 must be a finite number above 0"),
     ((*FIT, *X, "--gamma=-1"), "gamma=-1.0 must be a finite number above 0"),
+    ((*FIT, *X, "--gamma", "1e308"), "gamma=1e+308 must be from 1e-100 to 1e100"),
+    ((*FIT, *X, "--bandwidth", "1e-300"), "bandwidth is 1e-300 and must be from 1e-100 to 1e100"),
     ((*FIT, *X, "--gamma", "a"), "--gamma: input should be a valid number"),
     ((*FIT, *X, "--landmarks", "3000"), "n_landmarks=3000 is more than the 2500 rows"),
     ((*FIT, *X, "--folds", "1"), "--folds: input should be greater than or equal to 2 (given '1')"),

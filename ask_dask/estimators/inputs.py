@@ -20,6 +20,7 @@ from ask_dask.errors import InputError
 from ask_dask.estimators.merge import METHODS, STACKED
 from ask_dask.estimators.selection import Weights
 from ask_dask.kernels import SNE, Kernel
+from ask_dask.kernels.base import SIZES
 from ask_dask.kernels.symmetrised import HOWS
 from ask_dask.sparse import SparseRows
 
@@ -213,6 +214,8 @@ def check_gammas(gamma: float | Sequence[float]) -> tuple[float, ...]:
     for g in gammas:
         if not (_is_number(g) and np.isfinite(g) and g > 0):
             raise InputError(f"gamma={g!r} must be a finite number above 0.")
+        if not SIZES[0] <= g <= SIZES[1]:
+            raise InputError(f"gamma={g!r} must be from 1e-100 to 1e100.")
     return tuple(map(float, gammas))
 
 

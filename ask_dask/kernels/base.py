@@ -151,11 +151,17 @@ def _subclasses(cls: type) -> list[Any]:
     return children + [found for child in children for found in _subclasses(child)]
 
 
+SIZES = (1e-100, 1e100)
+"""Bandwidths and weights, whose squares and inverses float64 can hold."""
+
+
 def require_positive(kernel: Any, **values: float) -> None:
-    """Raise InputError for a kernel parameter that is not a finite number above zero."""
+    """Raise InputError for a kernel parameter that is not a finite number above zero, or beyond all measure."""
     for name, value in values.items():
         if not (isinstance(value, int | float | np.number) and np.isfinite(value) and value > 0):
             raise InputError(f"{type(kernel).__name__}: {name} is {value!r} and must be a number above 0.")
+        if not SIZES[0] <= value <= SIZES[1]:
+            raise InputError(f"{type(kernel).__name__}: {name} is {value!r} and must be from 1e-100 to 1e100.")
 
 
 @dataclass(frozen=True)

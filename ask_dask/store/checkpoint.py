@@ -232,9 +232,7 @@ class Checkpoint:
         except BaseException:
             with suppress(StoreError):  # what went wrong first is what is told
                 self.write()
-            if self.parts:
-                with suppress(OSError):  # not where there are some
-                    self.parts.folder.rmdir()
+            self._no_empty_folder()
             raise
 
     def ended(self) -> None:
@@ -242,6 +240,12 @@ class Checkpoint:
         if self.path.exists():
             self.write()
         self._latest = None
+        self._no_empty_folder()
+
+    def _no_empty_folder(self) -> None:
+        if self.parts:
+            with suppress(OSError):  # not where there are some
+                self.parts.folder.rmdir()
 
     def remove(self) -> None:
         """Once the result is kept."""
