@@ -65,8 +65,8 @@ def axes(X: np.ndarray) -> np.ndarray:
     """Right singular vectors (p, k) of X (n, p), from the Gram of its shorter side."""
     n, p = X.shape
     if p <= n:
-        return scipy.linalg.eigh(X.T @ X)[1]
-    values, Q = scipy.linalg.eigh(X @ X.T)
+        return scipy.linalg.eigh(X.T @ X, driver="evd")[1]
+    values, Q = scipy.linalg.eigh(X @ X.T, driver="evd")  # the usual one may fail on many equal values
     kept = values > np.finfo(float).eps * n * values[-1]
     return X.T @ (Q[:, kept] / np.sqrt(values[kept]))
 
