@@ -183,10 +183,7 @@ def gather(
     task = dask.delayed(_kept_part, pure=False, traverse=False)
     parts = [task(i, s.block, rows[s.start : s.stop], shared, n_folds, s.start) for i, s in enumerate(shards)]
     with checkpoint.kept() if checkpoint else nullcontext():
-        found = compute.run_sum(parts, "moments", known=known, told=told, rows=X.shape[0])
-    if checkpoint:
-        checkpoint.ended()
-    return found
+        return compute.run_sum(parts, "moments", known=known, told=told, rows=X.shape[0])
 
 
 @dataclass(frozen=True)

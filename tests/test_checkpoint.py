@@ -157,7 +157,8 @@ def test_parts_alone_are_enough(tmp_path, parts, counted):
 def test_no_empty_folder_is_left_where_what_follows_a_pass_fails(tmp_path):
     begun = store.Checkpoint(tmp_path / "c", "a fit")
     assert begun.with_parts(1) == [] and begun.parts.folder.is_dir()
-    begun.ended()
+    with begun.kept():
+        pass
     assert not list(tmp_path.iterdir())
 
 

@@ -55,11 +55,9 @@ class Blockwise:
         for n in counts:
             kept = checkpoint if n == counts[-1] else None
             system = self._system(n)
-            with compute.measured(problem.steps, "minres", **blocks.cut(problem.X, n)):
-                with kept.kept() if kept else nullcontext():
-                    self.found.append(system.solve(tol, max_iter, kept))
-                if kept:
-                    kept.ended()
+            measured = compute.measured(problem.steps, "minres", **blocks.cut(problem.X, n))
+            with measured, kept.kept() if kept else nullcontext():
+                self.found.append(system.solve(tol, max_iter, kept))
             self.systems.append(system)
         if not all(found.converged for found in self.found):
             warnings.warn(_why_not(self.found, tol, problem.gammas), ConvergenceWarning, stacklevel=4)

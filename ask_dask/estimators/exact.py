@@ -103,8 +103,6 @@ class Iterative:
             )  # fmt: skip
             with checkpoint.kept() if checkpoint else nullcontext():
                 self.found = self.system.solve(tol, max_iter, checkpoint)
-            if checkpoint:
-                checkpoint.ended()
         if not self.found.converged:
             warnings.warn(_why_not(self.found, tol, problem.gammas), ConvergenceWarning, stacklevel=4)
 

@@ -223,7 +223,10 @@ class Checkpoint:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """What was offered last is written when what runs inside is cut off; where input is wrong nothing goes on."""
+        """What was offered last is written when what runs inside is cut off; where input is wrong nothing goes on.
+
+        Where it ends and has written before it is written too, since what comes next may be interrupted, and let go.
+        """
         try:
             yield
         except InputError:
@@ -234,9 +237,6 @@ class Checkpoint:
                 self.write()
             self._no_empty_folder()
             raise
-
-    def ended(self) -> None:
-        """After long work what was offered last is kept, since what comes next may be interrupted too; and let go."""
         if self.path.exists():
             self.write()
         self._latest = None
