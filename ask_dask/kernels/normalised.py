@@ -152,9 +152,16 @@ class _AtLandmarks:
 
     @cached_property
     def _to_rows(self) -> Affinity:
-        """Over the normalisers of the row landmarks, of which one far from every target has less than a float holds."""
+        """Over the normalisers of the row landmarks that are below 1: of one far from every target a float holds
+        neither that nor its inverse."""
         assert self.log_normaliser_rows is not None  # set by Kernel.at
-        return self.kernel.affinity(self.rows[: self.n_rows], self.log_normaliser_rows[: self.n_rows])
+        return self.kernel.affinity(self.rows[: self.n_rows], np.minimum(self.log_normaliser_rows[: self.n_rows], 0))
+
+    @cached_property
+    def _over_others(self) -> np.ndarray:
+        """1 over the normalisers above 1, (|I|,)."""
+        assert self.log_normaliser_rows is not None  # set by Kernel.at
+        return np.exp(-np.maximum(self.log_normaliser_rows, 0))
 
     def both(self, X: Block) -> tuple[np.ndarray, np.ndarray]:
         if self.rows is not self.columns:
@@ -168,10 +175,11 @@ class _AtLandmarks:
         """C source and R' target; not C and R' are scaled row by row but their products."""
         E, scale = self._to_columns(X)
         q, one = source.shape[1], self.rows is self.columns
+        target = target * (self._over_rows if one else self._over_others)[: len(target), None]
         coefficients = np.zeros((E.shape[1], (2 if one else 1) * q + 1))
         coefficients[: len(source), :q], coefficients[:, -1] = source, 1
         if one:
-            coefficients[: len(target), q:-1] = target * self._over_rows[: len(target), None]
+            coefficients[: len(target), q:-1] = target
         found = compute.product(E, coefficients)
         f_source = found[:, :q] * self._over_normaliser(X, found[:, -1], scale)[:, None]
         if one:
@@ -195,6 +203,7 @@ class _AtLandmarks:
     def target(self, X: Block) -> np.ndarray:
         E, scale = self._to_rows(X)
         E *= np.exp(scale)[:, None]
+        E *= self._over_others[: self.n_rows]
         return E
 
     def tile(self, rows: slice, columns: slice) -> np.ndarray:
