@@ -61,6 +61,10 @@ class ResonanceWarning(UserWarning):
     """gamma * sigma is close to 1 for a singular value sigma, where the AsK-LS system is singular."""
 
 
+class PrecisionWarning(UserWarning):
+    """The regularisation is weaker than the precision of the sums resolves, so that rounding changes the model."""
+
+
 class CheckpointError(StoreError):
     """A checkpoint is of another fit, or damaged, so that nothing goes on from it."""
 

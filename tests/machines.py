@@ -100,7 +100,8 @@ def _worker(log, pause, *arguments):
 
 
 TASKS = {
-    "fit": ("ask_dask.moments", "_of_shard", 4), "predict": ("ask_dask.steps.prediction", "_predict_shard", 2),
+    "fit": ("ask_dask.moments.gathering", "_of_shard", 4),
+    "predict": ("ask_dask.steps.prediction", "_predict_shard", 2),
     "parse": ("ask_dask.ingest.staging", "stage", 3), "write": ("ask_dask.ingest.pipeline", "write_shard", 5),
 }  # fmt: skip
 """Where the functions of tasks are, and which of their arguments says what part of the work it is."""

@@ -17,6 +17,7 @@ from small import QUICK
 from ask_dask import AsKLSClassifier, blocks, load, moments, store
 from ask_dask.errors import CheckpointError, StoreError
 from ask_dask.kernels import RBF, SNE
+from ask_dask.moments import gathering
 from ask_dask.store import checkpoint
 
 RNG = np.random.default_rng(0)
@@ -35,7 +36,7 @@ def eager(monkeypatch):
 def counted(monkeypatch):
     """Shards that are computed; the fourth is interrupted as long as `stop` is set."""
     seen = {"shards": 0, "stop": True}
-    of_shard = moments._of_shard
+    of_shard = gathering._of_shard
 
     def count(*given):
         if seen["stop"] and seen["shards"] == 3:
@@ -43,7 +44,7 @@ def counted(monkeypatch):
         seen["shards"] += 1
         return of_shard(*given)
 
-    monkeypatch.setattr(moments, "_of_shard", count)
+    monkeypatch.setattr(gathering, "_of_shard", count)
     return seen
 
 
@@ -96,20 +97,22 @@ def test_sums_of_another_fit_are_refused(tmp_path, eager, counted, change):
 @pytest.mark.parametrize("kernel", [SNE(2.0), RBF(2.0)], ids=["two sides", "one side"])
 def test_moments_are_kept_to_the_last_bit(kernel, weights):
     rows = moments.Rows(y, lambda y: np.stack([y, 1 - 2 * y], 1), np.arange(600) % 3, weights)
-    found = moments.of_rows(X, rows, kernel.at(X[:37], X[:37], 600), 3)
+    at = kernel.at(X[:37], X[:37], 600)
+    found = moments.of_rows(X, rows, at, 3, moments.frames_of(at, X[:8]))
     vector = found.vector()
     again = moments.Moments.of_vector(vector, found.sizes)
     assert vector.nbytes < 0.65 * sum(side.gram.nbytes for side in found.sides)
-    np.testing.assert_array_equal(again.count, found.count)
-    np.testing.assert_array_equal(again.sum_y, found.sum_y)
+    for name in ("count", "sum_y", "yy"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(found, name), err_msg=name)
     for one, other in zip(again.sides, found.sides, strict=True):
-        for name, values in vars(one).items():
-            np.testing.assert_array_equal(values, getattr(other, name), err_msg=name)
+        assert one.frame == other.frame and len(one.frame.pivots) == 2
+        for name in ("sums", "gram", "cross"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
 
 
 def test_sums_that_came_early_are_kept_too(tmp_path, eager, monkeypatch):
     """The first shard is killed when three others have ended: only it and those that had not are computed again."""
-    seen, of_shard, path = [], moments._of_shard, tmp_path / "kept.zarr"
+    seen, of_shard, path = [], gathering._of_shard, tmp_path / "kept.zarr"
 
     def first_is_last(*given):
         deadline = time.monotonic() + 10
@@ -122,13 +125,13 @@ def test_sums_that_came_early_are_kept_too(tmp_path, eager, monkeypatch):
         seen.append(given[-1] // 100)
         return found
 
-    monkeypatch.setattr(moments, "_of_shard", first_is_last)
+    monkeypatch.setattr(gathering, "_of_shard", first_is_last)
     rows = stored(tmp_path / "x")
     with pytest.raises(KeyboardInterrupt), dask.config.set(num_workers=2):
         model(path).fit(rows, y)
     kept, seen = checkpointed(path), []
     assert len(kept) >= 3 and 0 not in kept
-    monkeypatch.setattr(moments, "_of_shard", lambda *given: (seen.append(given[-1] // 100), of_shard(*given))[1])
+    monkeypatch.setattr(gathering, "_of_shard", lambda *given: (seen.append(given[-1] // 100), of_shard(*given))[1])
     resumed = model(path).fit(rows, y)
     assert set(seen) == set(range(6)) - kept
     straight = model(None).fit(rows, y)
@@ -193,7 +196,7 @@ def test_a_checkpoint_of_an_older_release_is_refused(tmp_path, monkeypatch):
     with monkeypatch.context() as older:
         older.setitem(store.VERSIONS, "checkpoint", 2)
         store.Checkpoint(path, "p").offer(lambda: {"done": np.array([3, 100]), "count": np.ones(3)}, last=True)
-    said = r"kept\.zarr is a checkpoint store of version 2 and this release reads version 4.* replaced with --overwrite"
+    said = r"kept\.zarr is a checkpoint store of version 2 and this release reads version 5.* replaced with --overwrite"
     with pytest.raises(CheckpointError, match=said):
         model(path).fit(stored(tmp_path / "x"), y)
 
@@ -277,15 +280,16 @@ def test_a_store_is_known_by_its_content_wherever_it_is(tmp_path):
 
 SLOW = """
 import time
-from ask_dask import blocks, cli, moments
+from ask_dask import blocks, cli
+from ask_dask.moments import gathering
 from ask_dask.store import checkpoint
 checkpoint.SECONDS, checkpoint.SHARE = 0, float("inf")
 blocks._default_rows = lambda X: 100
-of_shard = moments._of_shard
+of_shard = gathering._of_shard
 def patient(*given):
     time.sleep(0.3)
     return of_shard(*given)
-moments._of_shard = patient
+gathering._of_shard = patient
 cli.main()
 """
 """The command, with time to kill it between two shards."""

@@ -48,8 +48,10 @@ def both(cls=AsKLSClassifier, inputs=(X, CLASSES), tol=1e-10, **change):
 def close(minres, direct, points=X, atol=1e-6):
     np.testing.assert_allclose(minres.discriminants(points), direct.discriminants(points), atol=atol)
     assert (minres.gamma_, minres.n_landmarks_) == (direct.gamma_, direct.n_landmarks_)
-    for name, values in (direct.cv_results_ if direct.cv else {}).items():
-        np.testing.assert_allclose(minres.cv_results_[name], values, atol=100 * atol, err_msg=name)
+    found, expected = (model.cv_results_ if direct.cv else {} for model in (minres, direct))
+    known = not direct.cv or np.array_equal(found["sound"], expected["sound"])  # minres knows some singular values only
+    for name in expected if known else [name for name in expected if name not in ("sound", "rank_test_score")]:
+        np.testing.assert_allclose(found[name], expected[name], atol=100 * atol, err_msg=name)
 
 
 # ---------------------------------------------------------------------------------------------------- the same answer
@@ -102,7 +104,7 @@ def test_each_step_is_one_pass_for_every_system(monkeypatch):
     model = AsKLSClassifier(**PARAMS | {"n_landmarks": 40, "cv": 5}, solver="minres").fit(X, CLASSES)
     found = model.solver_
     assert found["iterations"] < found["evaluations"] <= found["iterations"] + 12
-    assert sum(seen) - 300 - 3 * 40 == 300 * found["evaluations"]  # held-out scores and the sample beside them
+    assert sum(seen) - 260 - 3 * 40 == 300 * found["evaluations"]  # held-out scores and the sample beside them
 
 
 def test_a_sample_of_rows_preconditions_better_than_the_core():
@@ -121,10 +123,11 @@ def test_products_leave_out_folds_and_take_off_offsets():
     (product,), (total,) = passes.grams([c], [offsets], left_out)
     np.testing.assert_allclose(product, K.T @ (D * (K @ c - offsets)), atol=1e-10)
     np.testing.assert_allclose(total, (D * (K @ c - offsets)).sum(0), atol=1e-10)
-    count, sum_y, (columns,) = passes.moments()
+    count, sum_y, yy, (columns,) = passes.moments()
     for fold in range(4):
         here, w = folds == fold, WEIGHTS[folds == fold, None]
         np.testing.assert_allclose((count[fold], *sum_y[fold]), [w.sum(), *(w * Y[here]).sum(0)])
+        np.testing.assert_allclose(yy[fold], (w * Y[here] ** 2).sum(0))
         np.testing.assert_allclose(columns[fold], K[here].T @ (w * np.hstack([np.ones_like(w), Y[here]])), atol=1e-10)
 
 

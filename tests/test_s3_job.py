@@ -99,16 +99,17 @@ def test_the_job_survives_errors_delays_and_lost_connections(moto, tmp_path, don
 
 SLOW = """
 import time
-from ask_dask import blocks, cli, moments
+from ask_dask import blocks, cli
+from ask_dask.moments import gathering
 from ask_dask.store import checkpoint, leases
 checkpoint.SECONDS, checkpoint.SHARE = 0, float("inf")
 leases.RENEW, leases.WATCH = 0.1, 0.5
 blocks._default_rows = lambda X: 100
-of_shard = moments._of_shard
+of_shard = gathering._of_shard
 def patient(*given):
     time.sleep(0.3)
     return of_shard(*given)
-moments._of_shard = patient
+gathering._of_shard = patient
 cli.main()
 """
 """The command, with time to kill it between two shards, and dead writers found out at once."""

@@ -97,15 +97,15 @@ cli.main()
 
 SLOW = """\
 import time
-from ask_dask import moments
+from ask_dask.moments import gathering
 def patient(X, rows, shared, n_folds, first_row):
     with open("{folder}/begun", "a") as file:
         file.write(f"{{first_row}}\\n")
     with open("{folder}/pause") as file:
         time.sleep(float(file.read()))
     return of_shard(X, rows, shared, n_folds, first_row)
-if moments._of_shard.__name__ != "patient":  # dask loads this more than once, into the same module
-    of_shard, moments._of_shard = moments._of_shard, patient
+if gathering._of_shard.__name__ != "patient":  # dask loads this more than once, into the same module
+    of_shard, gathering._of_shard = gathering._of_shard, patient
 """
 """Of a worker: each shard is noted when it begins, and takes as long as a file says."""
 

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ask_dask import blocks, compute, score
-from ask_dask.errors import ResonanceWarning
+from ask_dask.errors import PrecisionWarning, ResonanceWarning
 from ask_dask.estimators import selection
 from ask_dask.estimators.folds import check_folds, check_scored, check_weight_of_folds
 from ask_dask.estimators.inputs import (
@@ -25,11 +25,12 @@ from ask_dask.estimators.inputs import (
 )
 from ask_dask.estimators.merge import STACKED, combine
 from ask_dask.estimators.outputs import Outputs, Task
-from ask_dask.estimators.plan import Sizes, check_label_memory, check_memory, engine_of, is_exact, solver_of
-from ask_dask.estimators.problem import Fitted, Placed, Problem
+from ask_dask.estimators.plan import Sizes, check_label_memory, check_memory, is_exact, solved, solver_of
+from ask_dask.estimators.problem import Placed, Problem
 from ask_dask.estimators.reference import landmark_error
+from ask_dask.estimators.solved import Solved, roughness_warning
 from ask_dask.kernels import Kernel, Symmetrised
-from ask_dask.solve import resonance
+from ask_dask.solve import TOO_ROUGH, Resonance, resonance
 
 ASYMMETRY_ROWS = 1000
 """Landmarks between which the asymmetry of the kernel is measured."""
@@ -112,7 +113,8 @@ class AsKLS(BaseEstimator):
         )
         n_folds = 0 if self.cv is None else n_folds
         check_weight_of_folds(weights, folds, n_folds)
-        scored = selection.sampled_rows(X.shape[0], self.max_scored_rows, self.seed_)
+        apart, unlike_new = self._held_out_rows(X.shape[0], rows, columns, counts)
+        scored = selection.sampled_rows(X.shape[0], self.max_scored_rows, self.seed_, unlike_new)
         if n_folds:
             check_scored(scored, folds, weights)
         sizes = Sizes.of(self, X, outputs, counts, n_folds, len(gammas))
@@ -132,30 +134,49 @@ class AsKLS(BaseEstimator):
             self.damping,
             self.ridge,
             self.seed_,
+            (rows, columns),
             scored,
             self.steps_,
         )
-        engine = engine_of(self, solver, problem, counts)
-        chosen = self._select(engine, problem) if n_folds else 0
-        self._keep(engine.fitted(chosen), placed, *engine.pairs[chosen], rows, columns)
+        found = solved(self, solver, problem, counts, apart and n_folds > 0)
+        chosen = self._select(found, problem) if n_folds else 0
+        self._keep(found, chosen, placed, rows, columns)
         if self.compare_exact:
-            self.landmark_error_ = landmark_error(self, problem, engine)
-        engine.finished()
+            self.landmark_error_ = landmark_error(self, problem, found)
+        found.finished()
         return self
+
+    def _held_out_rows(
+        self, n_rows: int, rows: np.ndarray, columns: np.ndarray, counts: tuple[int, ...]
+    ) -> tuple[bool, np.ndarray | None]:
+        """Return whether each fold needs landmarks and normalisers of its own, and the rows that are not scored.
+
+        A held-out row must be like a new one: neither a landmark nor a target that its own kernel is normalised over.
+        Where a kernel has no normaliser and every row is a landmark, a row without its label is like a new one.
+        """
+        relative = self.kernel is None or self.kernel.relative or self.symmetrise in ("K'K", "KK'")
+        if (is_exact(self) or counts[0] == n_rows) and not relative:
+            return False, None
+        landmarks = np.union1d(rows, columns)
+        apart = is_exact(self) or 2 * len(landmarks) > n_rows
+        return apart, None if apart else landmarks
 
     def _place(self, X: Any, rows: np.ndarray, columns: np.ndarray) -> tuple[Any, Placed]:
         """The kernel at the landmarks; of an exact fit X is then in memory, since every row is one."""
         row_points = blocks.take_rows(X, rows)
         column_points = row_points if columns is rows else blocks.take_rows(X, columns)
         blocks.require_finite(row_points, rows)
+        if is_exact(self):  # rounded entries would be amplified where the regularisation is weak
+            row_points = column_points = row_points.astype(np.float64, copy=False)
         kernel = self.kernel if self.kernel is not None else default_kernel(row_points)
         kernel = Symmetrised(kernel, self.symmetrise) if self.symmetrise else kernel  # type: ignore[arg-type]
         X = row_points if is_exact(self) else X
         return X, Placed.of(kernel, X, row_points, column_points)
 
-    def _select(self, engine: Any, problem: Problem) -> int:
+    def _select(self, solved: Solved, problem: Problem) -> int:
         """Score every pair on held-out rows, choose one and fit its merger."""
-        held_out = engine.held_out()
+        held_out = solved.held_out
+        assert held_out is not None  # with cross-validation
         with compute.measured(self.steps_, "choose"), compute.one_blas_thread():
             rows, outputs = held_out.rows, problem.outputs
             found = selection.Candidates(
@@ -167,27 +188,45 @@ class AsKLS(BaseEstimator):
                 self.merge,
                 problem.seed,
             )
-            self.cv_results_ = selection.cv_results(engine.pairs, found.metrics(), self.scoring_)
+            sound = [self._is_sound(solved, pair) for pair in range(len(solved.pairs))]
+            self.cv_results_ = selection.cv_results(solved.pairs, found.metrics(), self.scoring_, sound)
             chosen = int(np.argmin(self.cv_results_["rank_test_score"]))
             self.merger_ = found.merger(chosen)
             self.held_out_ = outputs.summary(rows, *found.cross_fitted(chosen))
         return chosen
 
-    def _keep(
-        self, fitted: Fitted, placed: Placed, n: int, gamma: float, rows: np.ndarray, columns: np.ndarray
-    ) -> None:
+    def _is_sound(self, solved: Solved, pair: int) -> bool:
+        """Return whether neither a resonance nor rounding spoils the models of a pair."""
+        return self._resonance(solved, pair).warning is None and solved.worst(pair).rounding <= TOO_ROUGH
+
+    def _resonance(self, solved: Solved, pair: int) -> Resonance:
+        model, worst = solved.models[pair], solved.worst(pair)
+        return resonance(
+            model.singular_values,
+            solved.pairs[pair][1],
+            self.damping,
+            model.solution.condition_number,
+            self.ridge,
+            worst.condition_number if self.merge in STACKED else None,
+            poles=model.poles,
+            amplification=worst.amplification,
+        )
+
+    def _keep(self, solved: Solved, pair: int, placed: Placed, rows: np.ndarray, columns: np.ndarray) -> None:
+        (n, gamma), model = solved.pairs[pair], solved.models[pair]
         self.n_landmarks_, self.gamma_ = n, gamma
         self.row_landmarks_, self.column_landmarks_ = rows[:n], columns[:n]
         self._bind(placed)
-        self.singular_values_, self.solver_ = fitted.singular_values, fitted.solver
-        self.n_iter_ = fitted.solver.get("iterations", 1)
-        mean = fitted.fold_mean if self.merge in STACKED else None
-        self.solution_ = mean or fitted.everything
+        self.singular_values_, self.solver_ = model.singular_values, model.solver
+        self.n_iter_ = model.solver.get("iterations", 1)
+        mean = solved.fold_mean(pair) if self.merge in STACKED else None
+        self.solution_ = mean or model.solution
         self.asymmetry_ = self._asymmetry(placed)
-        condition, of_folds = fitted.everything.condition_number, None if mean is None else mean.condition_number
-        self.resonance_ = resonance(self.singular_values_, gamma, self.damping, condition, self.ridge, of_folds)
+        self.resonance_ = self._resonance(solved, pair)
         if self.resonance_.warning:
             warnings.warn(self.resonance_.warning, ResonanceWarning, stacklevel=4)
+        if solved.worst(pair).rounding > TOO_ROUGH:
+            warnings.warn(roughness_warning(solved, pair), PrecisionWarning, stacklevel=4)
 
     def _asymmetry(self, placed: Placed) -> float | None:
         if placed.column_points is not placed.row_points:

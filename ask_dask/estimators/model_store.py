@@ -107,7 +107,12 @@ def read(group: zarr.Group) -> AsKLS:
         setattr(model, name, read_array(group, name.rstrip("_")))
     model.resonance_ = Resonance.from_dict(about["resonance"])
     coefficients = {name: read_array(group, f"coefficients_{name}") for name in ("source", "target", "intercepts")}
-    model.solution_ = Solution(**coefficients, condition_number=model.resonance_.condition_number)
+    model.solution_ = Solution(
+        **coefficients,
+        condition_number=model.resonance_.condition_number,
+        amplification=model.resonance_.amplification,
+        rounding=model.solver_.get("rounding", 0.0),
+    )
     if "merger" in group:
         merger = read_array(group, "merger")
         model.merger_ = Merger(model.merge, merger[:2], merger[2], model.task_)

@@ -1,83 +1,91 @@
 """AsK-LS on landmarks: one pass gives every pair's models, one more their scores on held-out rows."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import dask
+import numpy as np
 
 from ask_dask import blocks, compute, moments
-from ask_dask.estimators.problem import Fitted, Problem
-from ask_dask.estimators.selection import HeldOut, predict_held_out
+from ask_dask.estimators.outputs import Outputs
+from ask_dask.estimators.problem import Problem
+from ask_dask.estimators.solved import Model, Solved, held_out_of
 from ask_dask.moments import Moments
-from ask_dask.solve import LandmarkSystem, Solution, mean_solution
+from ask_dask.nystrom import FeatureMap
+from ask_dask.solve import TOO_ROUGH, LandmarkSystem, Solution
 from ask_dask.store import Checkpoint
 
 
-class OnLandmarks:
-    """The solutions of every (landmark count, gamma) pair.
+def on_landmarks(problem: Problem, counts: Sequence[int], checkpoint: Checkpoint | None = None) -> Solved:
+    """Return the solutions of every (landmark count, gamma) pair from the moments of one pass.
 
     Parameters
     ----------
     problem : Problem
     counts : increasing numbers of landmarks, the last one that of the problem's landmarks
     checkpoint : Checkpoint, optional
+        Where the sums of the pass are kept.
+    """
+    placed, units = problem.placed, _Units.of(problem.outputs)
+    with compute.measured(problem.steps, "moments", **blocks.cut(problem.X, counts[-1])):
+        rows = replace(problem.rows, outputs=partial(units.encode, problem.rows.outputs))
+        found = moments.gather(problem.X, rows, max(1, problem.n_folds), placed.at, placed.typical, checkpoint)
+    with compute.measured(problem.steps, "core matrix"), compute.one_blas_thread():
+        maps = {n: placed.feature_map(n) for n in counts}
+    with compute.measured(problem.steps, "solve"):
+        total = found.total()
+
+        def solve(n: int, fold: int | None) -> list[Model]:
+            training = total.prefix(n) if fold is None else total.prefix(n) - found.fold(fold).prefix(n)
+            return _models(problem, training, maps[n], units, everything=fold is None)
+
+        sets = [*range(problem.n_folds), None]
+        jobs = [dask.delayed(solve, pure=False)(n, fold) for fold in sets for n in counts]
+        solved = iter(compute.run(jobs, "solving", "systems", local=True))
+        *folds, models = [[model for _ in counts for model in next(solved)] for _ in sets]
+    pairs = [(n, gamma) for n in counts for gamma in problem.gammas]
+    solutions = [[model.solution for model in fold] for fold in folds]
+    return Solved(pairs, models, solutions, held_out_of(problem, solutions), checkpoint)
+
+
+def _models(problem: Problem, training: Moments, maps: FeatureMap, units: "_Units", everything: bool) -> list[Model]:
+    """Return the model at every gamma of one training set."""
+    p, found = problem, []
+    with compute.one_blas_thread():
+        system = LandmarkSystem(training, maps)
+        for gamma, solution in zip(p.gammas, system.path(p.gammas, p.damping, p.ridge), strict=True):
+            rough = everything and solution.rounding > TOO_ROUGH
+            safe = system.safe_gamma(gamma, TOO_ROUGH, p.damping, p.ridge) if rough else None
+            solver = {"name": "landmarks", "precision": p.placed.row_points.dtype.name, "rounding": solution.rounding}
+            found.append(Model(units.undone(solution), system.singular_values, system.poles, solver, safe))
+    return found
+
+
+@dataclass(frozen=True)
+class _Units:
+    """A shift and scale of real labels, so that sums in float32 have numbers of the size 1 about 0.
 
     Attributes
     ----------
-    pairs : list of (landmark count, gamma)
+    centre, scale : (q,)
     """
 
-    def __init__(self, problem: Problem, counts: Sequence[int], checkpoint: Checkpoint | None = None) -> None:
-        self.problem, self.counts, self.checkpoint = problem, counts, checkpoint
-        self.pairs = [(n, gamma) for n in counts for gamma in problem.gammas]
-        with compute.measured(problem.steps, "moments", **blocks.cut(problem.X, counts[-1])):
-            placed = problem.placed
-            self.found = moments.gather(
-                problem.X, problem.rows, max(1, problem.n_folds), placed.at, placed.typical, checkpoint
-            )
-        with compute.measured(problem.steps, "core matrix"), compute.one_blas_thread():
-            self.maps = {n: placed.feature_map(n) for n in counts}
+    centre: np.ndarray
+    scale: np.ndarray
 
-    def held_out(self) -> HeldOut:
-        """Discriminants of the scored rows, each from the models that have not seen its label."""
-        with compute.measured(self.problem.steps, "solve"):
-            self.solutions = self._fold_solutions()
-        with compute.measured(self.problem.steps, "held-out scores"):
-            p = self.problem
-            return predict_held_out(p.X, p.placed.at, self.solutions, p.folds, p.scored)
+    @classmethod
+    def of(cls, outputs: Outputs) -> "_Units":
+        if outputs.task != "regression":
+            return cls(np.zeros(outputs.q), np.ones(outputs.q))
+        scale = outputs.y.std(0)
+        return cls(outputs.y.mean(0), np.where(scale > 0, scale, 1.0))
 
-    def _fold_solutions(self) -> list[list[Solution]]:
-        """Per fold, the solutions of every pair trained without that fold."""
-        total, width = self.found.total(), len(self.counts)
+    def encode(self, outputs: Any, y: Any) -> np.ndarray:
+        """Return Y of some rows in these units."""
+        return (outputs(y) - self.centre) / self.scale
 
-        def path(n: int, fold: int) -> list[Solution]:
-            return self._path(total.prefix(n) - self.found.fold(fold).prefix(n), n)
-
-        jobs = [dask.delayed(path, pure=False)(n, f) for f in range(self.problem.n_folds) for n in self.counts]
-        paths = compute.run(jobs, "solving", "systems", local=True)
-        return [[s for path in paths[f : f + width] for s in path] for f in range(0, len(paths), width)]
-
-    def _path(self, training: Moments, n: int) -> list[Solution]:
-        p = self.problem
-        with compute.one_blas_thread():
-            return LandmarkSystem(training, self.maps[n]).path(p.gammas, p.damping, p.ridge)
-
-    def fitted(self, pair: int) -> Fitted:
-        """The models of one pair."""
-        n, gamma = self.pairs[pair]
-        system, everything = self._everything(n, gamma)
-        mean = mean_solution([fold[pair] for fold in self.solutions]) if self.problem.n_folds else None
-        return Fitted(everything, mean, system.singular_values, {"name": "landmarks"})
-
-    def _everything(self, n: int, gamma: float) -> tuple[LandmarkSystem, Solution]:
-        with compute.measured(self.problem.steps, "solve on all rows"), compute.one_blas_thread():
-            system = LandmarkSystem(self.found.total().prefix(n), self.maps[n])
-            return system, system.solve(gamma, self.problem.damping, self.problem.ridge)
-
-    def on_all_rows(self, gamma: float) -> dict[int, Solution]:
-        """The model of all rows at every landmark count."""
-        return {n: self._everything(n, gamma)[1] for n in self.counts}
-
-    def finished(self) -> None:
-        """Remove the checkpoint."""
-        if self.checkpoint:
-            self.checkpoint.remove()
+    def undone(self, solution: Solution) -> Solution:
+        """Return a solution in these units as one for the labels as they are."""
+        return solution.of_units(self.centre, self.scale)

@@ -51,6 +51,10 @@ class Outputs:
         """As the pass over the data takes them."""
         return Rows(self.y, partial(encode, self.task, self.q), folds, weights)
 
+    def some(self, rows: np.ndarray) -> "Outputs":
+        """Return the outputs of some rows."""
+        return Outputs(self.task, self.y[rows], self.classes)
+
     def Y(self, rows: Any) -> np.ndarray:
         """(n, q) float64 of some rows."""
         return np.asarray(encode(self.task, self.q, self.y[rows]), np.float64)

@@ -15,12 +15,13 @@ from sklearn.base import is_regressor
 
 from ask_dask import budget, compute, store
 from ask_dask.errors import InputError
-from ask_dask.estimators.blockwise import SAMPLED, Blockwise
-from ask_dask.estimators.exact import Dense, Iterative
+from ask_dask.estimators.blockwise import SAMPLED, blockwise
+from ask_dask.estimators.exact import dense, iterative
 from ask_dask.estimators.inputs import is_lazy
-from ask_dask.estimators.on_landmarks import OnLandmarks
+from ask_dask.estimators.on_landmarks import on_landmarks
 from ask_dask.estimators.outputs import Outputs
 from ask_dask.estimators.problem import Problem
+from ask_dask.estimators.solved import Solved, fold_by_fold
 from ask_dask.sparse import SparseRows, row_bytes
 from ask_dask.store import Checkpoint
 
@@ -196,23 +197,29 @@ def _wanted(estimator: Any) -> int:
     return 0 if estimator.preconditioner == "auto" else int(estimator.preconditioner)
 
 
-def engine_of(
-    estimator: Any, solver: str, problem: Problem, counts: Sequence[int]
-) -> OnLandmarks | Blockwise | Dense | Iterative:
-    """What solves the problem by one of the solvers."""
-    if not is_exact(estimator):
-        kept = _checkpoint(estimator, solver, problem)
+def solved(estimator: Any, solver: str, problem: Problem, counts: Sequence[int], apart: bool) -> Solved:
+    """Return the models of all training sets by one of the solvers.
+
+    Parameters
+    ----------
+    apart : bool
+        Each fold has landmarks and normalisers of its own (`fold_by_fold`).
+    """
+    kept, exact = _checkpoint(estimator, solver, problem), is_exact(estimator)
+
+    def engine(problem: Problem, counts: Sequence[int], checkpoint: Checkpoint | None = None) -> Solved:
+        if exact:
+            return dense(problem) if solver == "direct" else iterated(problem, estimator, checkpoint)
         if solver == "direct":
-            return OnLandmarks(problem, counts, kept)
+            return on_landmarks(problem, counts, checkpoint)
         sampled = None if estimator.preconditioner == "auto" else int(estimator.preconditioner)
-        return Blockwise(problem, counts, estimator.tol, estimator.max_iter, sampled, kept)
-    if solver == "direct":
-        return Dense(problem)
-    return iterative(problem, estimator, checkpoint=_checkpoint(estimator, solver, problem))
+        return blockwise(problem, counts, estimator.tol, estimator.max_iter, sampled, checkpoint)
+
+    return fold_by_fold(problem, counts, exact, engine, kept) if apart else engine(problem, counts, kept)
 
 
-def iterative(problem: Problem, estimator: Any, checkpoint: Checkpoint | None = None) -> Iterative:
-    """By minres, with as many landmarks to precondition as are asked for or fit."""
+def iterated(problem: Problem, estimator: Any, checkpoint: Checkpoint | None = None) -> Solved:
+    """Return the exact solutions by minres, with as many landmarks to precondition as are asked for or fit."""
     X, n = problem.X, len(problem.folds)
     given = is_exact(estimator) and estimator.preconditioner != "auto"  # on landmarks it counts rows
     landmarks = _wanted(estimator) if given else 0
@@ -223,7 +230,7 @@ def iterative(problem: Problem, estimator: Any, checkpoint: Checkpoint | None = 
         bytes_ = limit(estimator.memory)
         sizes = range(min(MOST_PRECONDITIONER, n // 2), 0, -50)
         landmarks = next((m for m in sizes if plan(m).total <= bytes_), 0)
-    return Iterative(problem, min(landmarks, n), estimator.tol, estimator.max_iter, checkpoint)
+    return iterative(problem, min(landmarks, n), estimator.tol, estimator.max_iter, checkpoint)
 
 
 def _checkpoint(estimator: Any, solver: str, problem: Problem) -> Checkpoint | None:

@@ -1,6 +1,6 @@
 """What a fit is given and what it gives, whichever way it is solved."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,6 @@ from ask_dask.estimators.outputs import Outputs
 from ask_dask.estimators.selection import Weights
 from ask_dask.kernels.base import Block, Kernel, LandmarkKernel
 from ask_dask.moments import Rows
-from ask_dask.solve import Solution
 
 TYPICAL_ROWS = 256
 """Landmarks whose mean kernel columns are subtracted while moments are summed."""
@@ -43,6 +42,17 @@ class Placed:
         targets = blocks.take_rows(X, np.arange(X.shape[0])) if kernel.needs_targets else None
         return cls(kernel, row_points, column_points, X.shape[0], targets)
 
+    def at_some(self, rows: np.ndarray, columns: np.ndarray, targets: np.ndarray) -> "Placed":
+        """Return the kernel at some of the landmarks, by their places, and normalised over some of the targets."""
+        row_points = self.row_points[rows]
+        column_points = row_points if self.column_points is self.row_points else self.column_points[columns]
+        known = None if self.targets is None else self.targets[targets]
+        return replace(self, row_points=row_points, column_points=column_points, targets=known)
+
+    def normalised_without(self, held_out: np.ndarray) -> "Placed":
+        """Return the kernel at the same landmarks, normalised over the targets that are not held out, (N,) bool."""
+        return replace(self, targets=None if self.targets is None else self.targets[np.flatnonzero(~held_out)])
+
     @cached_property
     def at(self) -> LandmarkKernel:
         """The kernel at the landmarks."""
@@ -61,9 +71,14 @@ class Placed:
         n = n or max(rows.shape[0], columns.shape[0])
         return self.kernel.at(rows, columns, self.n_rows, self.targets).prefix(n).source(rows[:n])
 
+    @property
+    def symmetric(self) -> bool:
+        """Whether f_s = f_t: the kernel is symmetric and each landmark is one of both roles."""
+        return self.kernel.symmetric and self.column_points is self.row_points
+
     def feature_map(self, n: int) -> nystrom.FeatureMap:
-        """Of the first n landmarks."""
-        return nystrom.feature_map(self.core(n), nystrom.resolution(self.row_points.dtype))
+        """Return the feature maps of the first n landmarks."""
+        return nystrom.feature_map(self.core(n), nystrom.resolution(self.row_points.dtype), self.symmetric)
 
 
 @dataclass(frozen=True)
@@ -75,6 +90,8 @@ class Problem:
     X : numpy, scipy.sparse, dask or zarr, (N, d)
     n_folds : int
         0 without cross-validation.
+    landmarks : pair of int64 arrays
+        Row numbers of the row and column landmarks.
     scored : (n,) increasing row numbers
         Rows that are scored when held out.
     steps : list
@@ -91,32 +108,40 @@ class Problem:
     damping: float
     ridge: float
     seed: int
+    landmarks: tuple[np.ndarray, np.ndarray]
     scored: np.ndarray
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def rows(self) -> Rows:
-        """As the pass over the data takes them."""
-        return self.outputs.rows(self.folds, self.weights.fit)
+        """The labels, folds and weights as a pass over the rows takes them."""
+        folds = self.folds if self.n_folds else np.zeros_like(self.folds)
+        return self.outputs.rows(folds, self.weights.fit)
 
+    def without(self, fold: int, exact: bool) -> "tuple[Problem, np.ndarray]":
+        """Return the problem of a training set whose held-out rows are unknown, and which landmarks are left in it.
 
-@dataclass(frozen=True)
-class Fitted:
-    """The models of one (landmark count, gamma) pair.
+        Neither a landmark nor a target of a normaliser is in the fold.
 
-    Attributes
-    ----------
-    everything : Solution
-        Of all rows.
-    fold_mean : Solution or None
-        The mean of the models of the folds.
-    singular_values : (r,) array
-        Of the centred kernel matrix, or of its approximation.
-    solver : dict
-        How it was solved, ready for JSON; "name" is "landmarks", "dense" or "minres".
-    """
-
-    everything: Solution
-    fold_mean: Solution | None
-    singular_values: np.ndarray
-    solver: dict[str, Any]
+        Parameters
+        ----------
+        exact : bool
+            Every row is a landmark: the rows of the fold are taken out, else they get the weight zero.
+        """
+        out, (I, J) = self.folds == fold, self.landmarks  # noqa: E741
+        lost = np.zeros(max(len(I), len(J)), bool)
+        lost[: len(I)] |= out[I]
+        lost[: len(J)] |= out[J]
+        kept, rows = np.flatnonzero(~lost), np.flatnonzero(~out)
+        placed = self.placed.at_some(kept[kept < len(I)], kept[kept < len(J)], rows)
+        if exact:
+            fit = None if self.weights.fit is None else self.weights.fit[rows]
+            more: dict[str, Any] = {"X": placed.row_points, "outputs": self.outputs.some(rows)}
+        else:
+            fit, more = np.where(out, 0.0, 1.0 if self.weights.fit is None else self.weights.fit), {}
+        n = len(rows) if exact else len(out)
+        inside = replace(
+            self, placed=placed, weights=Weights(fit), folds=np.zeros(n, self.folds.dtype), n_folds=0,
+            scored=np.zeros(0, int), landmarks=(I[kept[kept < len(I)]], J[kept[kept < len(J)]]), **more,
+        )  # fmt: skip
+        return inside, kept

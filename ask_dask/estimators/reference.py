@@ -7,9 +7,10 @@ import numpy as np
 
 from ask_dask import blocks, budget, compute, landmarks
 from ask_dask.estimators import leading
-from ask_dask.estimators.exact import Dense, Iterative
-from ask_dask.estimators.plan import iterative, limit
+from ask_dask.estimators.exact import dense
+from ask_dask.estimators.plan import iterated, limit
 from ask_dask.estimators.problem import Placed, Problem
+from ask_dask.estimators.solved import Model, Solved
 from ask_dask.estimators.two_sets import Pairs
 from ask_dask.score import eta, subspace_error
 from ask_dask.solve import Solution
@@ -18,7 +19,7 @@ ROWS = 2000
 """Rows, drawn uniformly, on which f is compared."""
 
 
-def landmark_error(estimator: Any, problem: Problem, engine: Any) -> dict[str, Any]:
+def landmark_error(estimator: Any, problem: Problem, found: Solved) -> dict[str, Any]:
     """Relative root mean square error of f_s and f_t for each landmark count at the estimator's gamma.
 
     The reference is the exact solution with all rows: by decomposition if that fits the memory, else by minres.
@@ -28,15 +29,14 @@ def landmark_error(estimator: Any, problem: Problem, engine: Any) -> dict[str, A
         points = blocks.take_rows(X, np.arange(n))
         placed = Placed.of(problem.placed.kernel, points, points, points)
         whole = replace(problem, X=points, placed=placed, n_folds=0, gammas=(gamma,))
-        exact = _solved(whole, estimator)
-        reference = exact.fitted(0)
+        reference = _exact(whole, estimator)
         some = points[np.sort(landmarks.uniform(n, min(ROWS, n), problem.seed))]
-        expected = _f(some, placed, n, reference.everything)
-        found = engine.on_all_rows(gamma)
-        errors = [_relative(_f(some, problem.placed, count, s) - expected, expected) for count, s in found.items()]
+        expected = _f(some, placed, n, reference.solution)
+        of_counts = found.on_all_rows(gamma)
+        errors = [_relative(_f(some, problem.placed, n, s) - expected, expected) for n, s in of_counts.items()]
     return {
         "reference": f"exact, {reference.solver['name']}",
-        "n_landmarks": list(found),
+        "n_landmarks": list(of_counts),
         "source": [source for source, _ in errors],
         "target": [target for _, target in errors],
         "n": some.shape[0],
@@ -65,10 +65,9 @@ def exact_error(model: Any, pairs: Pairs) -> dict[str, Any]:
     return {"eta": eta(U, exact.values[:r], V, *found)} | angles
 
 
-def _solved(problem: Problem, estimator: Any) -> Dense | Iterative:
-    n, q = len(problem.folds), problem.outputs.q
-    plan = budget.dense_plan(n, 0, 1, q, compute.workers())
-    return Dense(problem) if plan.total <= limit(estimator.memory) else iterative(problem, estimator)
+def _exact(problem: Problem, estimator: Any) -> Model:
+    plan = budget.dense_plan(len(problem.folds), 0, 1, problem.outputs.q, compute.workers())
+    return (dense(problem) if plan.total <= limit(estimator.memory) else iterated(problem, estimator)).models[0]
 
 
 def _f(points: Any, placed: Placed, n: int, s: Solution) -> np.ndarray:

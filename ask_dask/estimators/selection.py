@@ -40,33 +40,45 @@ class HeldOut:
     f: np.ndarray
 
 
-def sampled_rows(n_rows: int, n_sampled: int, seed: int) -> np.ndarray:
-    """All rows, or a seeded uniform sample of them, in increasing order."""
-    if n_sampled >= n_rows:
-        return np.arange(n_rows)
-    random = np.random.default_rng([seed, 1])
-    if n_rows <= 8 * n_sampled:
-        return np.sort(random.choice(n_rows, n_sampled, replace=False))
-    drawn = np.unique(random.integers(n_rows, size=2 * n_sampled + 50))  # choice of many shuffles all of n_rows numbers
-    return np.sort(random.choice(drawn, n_sampled, replace=False))
-
-
-def predict_held_out(
-    X: Any, kernel: LandmarkKernel, solutions: Sequence[Sequence[Solution]], folds: np.ndarray, rows: np.ndarray
-) -> HeldOut:
-    """One pass that predicts each scored row with the models trained without its fold.
+def sampled_rows(n_rows: int, n_sampled: int, seed: int, without: np.ndarray | None = None) -> np.ndarray:
+    """Return all rows, or a seeded uniform sample of them, in increasing order.
 
     Parameters
     ----------
-    solutions : per fold, per pair
+    without : array of row numbers, optional
+        Rows that are never taken, such as landmarks.
+    """
+    left_out = np.zeros(0, int) if without is None else np.unique(without)
+    if n_sampled >= n_rows - len(left_out):
+        return np.delete(np.arange(n_rows), left_out)
+    random = np.random.default_rng([seed, 1])
+    more = n_sampled + len(left_out)
+    if n_rows <= 8 * more:
+        drawn = random.choice(n_rows, more, replace=False)
+    else:  # choice of many shuffles all of n_rows numbers
+        drawn = random.choice(np.unique(random.integers(n_rows, size=2 * more + 50)), more, replace=False)
+    return np.sort(drawn[~np.isin(drawn, left_out)][:n_sampled])
+
+
+def predict_held_out(
+    X: Any,
+    kernels: Sequence[LandmarkKernel],
+    solutions: Sequence[Sequence[Solution]],
+    folds: np.ndarray,
+    rows: np.ndarray,
+) -> HeldOut:
+    """Return each scored row's discriminants from the models trained without its fold, after one pass.
+
+    Parameters
+    ----------
+    kernels : one for each fold, or one for all
+    solutions : for each fold and pair
     folds : (N,)
     rows : (n,) increasing row numbers to score
     """
-    source, target, intercepts = (
-        np.stack([np.concatenate([_padded(getattr(s, name), width) for s in fold], axis=-1) for fold in solutions])
-        for name, width in _widths(solutions)
-    )
-    shared = dask.delayed((kernel, source, target, intercepts, len(solutions[0])), traverse=False, pure=False)
+    stacked = [_Stacked.of(fold) for fold in solutions]
+    each = kernels if len(kernels) == len(solutions) else [kernels[0]] * len(solutions)
+    shared = dask.delayed((list(each), stacked, len(solutions[0])), traverse=False, pure=False)
     task, parts = dask.delayed(_shard, pure=False), []
     for shard in blocks.shards(X):
         here = rows[slice(*np.searchsorted(rows, (shard.start, shard.stop)))]
@@ -75,26 +87,38 @@ def predict_held_out(
     return HeldOut(rows, np.concatenate(compute.run(parts, "held-out scores", rows=len(rows)), axis=1))
 
 
-def _widths(solutions: Sequence[Sequence[Solution]]) -> list[tuple[str, int]]:
-    return [
-        ("source", max(len(s.source) for s in solutions[0])),
-        ("target", max(len(s.target) for s in solutions[0])),
-        ("intercepts", 2),
-    ]
+@dataclass(frozen=True)
+class _Stacked:
+    """The coefficients of a fold's solutions of all pairs, side by side; a smaller model has zeros at the landmarks
+    that it does not use.
+
+    Attributes
+    ----------
+    source, target : (m, pairs * q)
+    intercepts : (2, pairs * q)
+    """
+
+    source: np.ndarray
+    target: np.ndarray
+    intercepts: np.ndarray
+
+    @classmethod
+    def of(cls, fold: Sequence[Solution]) -> "_Stacked":
+        parts = ([getattr(s, name) for s in fold] for name in ("source", "target", "intercepts"))
+        return cls(*(np.concatenate([_padded(part, max(map(len, each))) for part in each], axis=1) for each in parts))
 
 
 def _padded(coefficients: np.ndarray, width: int) -> np.ndarray:
-    """Zeros for the landmarks that a smaller nested model does not use."""
     return np.pad(coefficients, ((0, width - len(coefficients)), (0, 0)))
 
 
 def _shard(block: Block, rows: np.ndarray, folds: np.ndarray, shared: tuple[Any, ...]) -> np.ndarray:
-    """(pairs, rows, 2 q)"""
-    kernel, source, target, intercepts, pairs = shared
-    out = np.empty((len(rows), 2 * source.shape[2]), np.result_type(block.dtype, np.float32))
+    """Return the discriminants of some rows of a block, (pairs, rows, 2 q)."""
+    kernels, stacked, pairs = shared
+    out = np.empty((len(rows), 2 * stacked[0].source.shape[1]), np.result_type(block.dtype, np.float32))
     for fold in np.unique(folds):
-        here = np.flatnonzero(folds == fold)
-        out[here] = blocks.discriminants(block[rows[here]], kernel, source[fold], target[fold], intercepts[fold])
+        here, s = np.flatnonzero(folds == fold), stacked[fold]
+        out[here] = blocks.discriminants(block[rows[here]], kernels[fold], s.source, s.target, s.intercepts)
     of_pairs = out.reshape(len(rows), 2, pairs, -1).transpose(2, 0, 1, 3)
     return np.ascontiguousarray(of_pairs.reshape(pairs, len(rows), -1))  # each pair is scored by itself
 
@@ -199,12 +223,19 @@ def _of_fold(of: Candidates, pair: int, merger: Merger, test: np.ndarray) -> dic
 
 
 def cv_results(
-    pairs: Sequence[tuple[int, float]], metrics: list[list[dict[str, float | None]]], scoring: str
+    pairs: Sequence[tuple[int, float]],
+    metrics: list[list[dict[str, float | None]]],
+    scoring: str,
+    sound: Sequence[bool],
 ) -> dict[str, np.ndarray]:
-    """Scores of every pair in the form of scikit-learn's `cv_results_`."""
+    """Return the scores of every pair in the form of scikit-learn's `cv_results_`.
+
+    Pairs that are not sound, because of a resonance or of rounding, are ranked after all that are.
+    """
     results: dict[str, np.ndarray] = {
         "param_n_landmarks": np.array([n for n, _ in pairs]),
         "param_gamma": np.array([gamma for _, gamma in pairs]),
+        "sound": np.array(sound, bool),
     }
     for name in metrics[0][0]:
         values = np.array([[np.nan if m[name] is None else m[name] for m in folds] for folds in metrics], float)
@@ -215,7 +246,7 @@ def cv_results(
             results[f"{word}_test_{name}"] = np.full(len(pairs), np.nan)
             results[f"{word}_test_{name}"][known] = function(values[known], axis=1)
     mean = results[f"mean_test_{scoring}"] * (-1 if scoring in score.LOWER_IS_BETTER else 1)
-    order = np.argsort(np.where(np.isnan(mean), np.inf, -mean), kind="stable")
+    order = np.lexsort((np.where(np.isnan(mean), np.inf, -mean), ~results["sound"]))
     results["rank_test_score"] = np.empty(len(pairs), int)
     results["rank_test_score"][order] = np.arange(1, len(pairs) + 1)
     return results

@@ -59,7 +59,7 @@ class Pairs:
         """Of the first m columns of C over X and the first n of R' over Z; one pass where X is Z."""
         at, (rows, columns) = placed.at.prefix(n, m), (placed.row_points, placed.column_points)
         if self.same:
-            sides = moments.gather(self.X, _unlabelled(self.n), 1, at, placed.typical, per_row=n + m).sides
+            sides = moments.gather(self.X, _unlabelled(self.n), 1, at, placed.typical, per_row=n + m, pivots=0).sides
             return Gram.of(self.n, sides[0]), Gram.of(self.m, sides[-1])
         return _gram(self.X, OneRole(at.source), rows, m), _gram(self.Z, OneRole(at.target), columns, n)
 
@@ -76,7 +76,7 @@ class OneRole:
 
 
 def _gram(X: Any, role: OneRole, points: Block, per_row: int) -> Gram:
-    found = moments.gather(X, _unlabelled(X.shape[0]), 1, role, points[:TYPICAL_ROWS], per_row=per_row)
+    found = moments.gather(X, _unlabelled(X.shape[0]), 1, role, points[:TYPICAL_ROWS], per_row=per_row, pivots=0)
     return Gram.of(X.shape[0], found.sides[0])
 
 

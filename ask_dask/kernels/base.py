@@ -64,6 +64,8 @@ class Kernel(ABC):
     """k(x, z) = k(z, x) for all x, z: then one Gram matrix serves both roles."""
     needs_targets: bool = False
     """Evaluating it at landmarks needs every training point (an exact normaliser)."""
+    relative: bool = False
+    """k(x, z) depends on the other training targets too: a row that is held out must be left out of them."""
     shape: tuple[int, int] | None = None
     """Of a kernel over points without coordinates: how many sources and targets; X holds their numbers, (n, 1)."""
 
@@ -213,6 +215,10 @@ class _Of(Kernel):
         return self.kernel.needs_targets
 
     @property
+    def relative(self) -> bool:  # type: ignore[override]
+        return self.kernel.relative
+
+    @property
     def shape(self) -> tuple[int, int] | None:  # type: ignore[override]
         return self.kernel.shape
 
@@ -274,6 +280,10 @@ class _Pair(Kernel):
     @property
     def needs_targets(self) -> bool:  # type: ignore[override]
         return self.left.needs_targets or self.right.needs_targets
+
+    @property
+    def relative(self) -> bool:  # type: ignore[override]
+        return self.left.relative or self.right.relative
 
     @property
     def shape(self) -> tuple[int, int] | None:  # type: ignore[override]

@@ -62,6 +62,10 @@ class LocalRBF(Kernel):
         if self.bandwidths is not None:
             object.__setattr__(self, "bandwidths", _check_widths(self.bandwidths, self.anchors.shape[0]))
 
+    @property
+    def relative(self) -> bool:  # type: ignore[override]
+        return self.anchors is None
+
     def __call__(self, X: Block, Z: Block) -> np.ndarray:
         bound = self.bound(Z)
         return _local_rbf(X, Z, bound.scale * (bound.bandwidths if bound.anchors is Z else bound._nearest(Z)))

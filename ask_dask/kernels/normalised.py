@@ -42,6 +42,10 @@ class _Normalised(Kernel):
             )
 
     @property
+    def relative(self) -> bool:  # type: ignore[override]
+        return True
+
+    @property
     def needs_targets(self) -> bool:  # type: ignore[override]
         return self.normaliser == "exact"
 
@@ -137,13 +141,13 @@ class _AtLandmarks:
     n_columns: int | None = None
 
     def log_normaliser(self, X: Block) -> np.ndarray:
-        """log D(x) for each row of X, shape (n,)."""
-        summed, n = (self.columns, self.n_targets) if self.targets is None else (self.targets, self.targets.shape[0])
+        """Return log D(x) of each row of X, (n,): the sum over all targets, or over those known in proportion."""
+        summed = self.columns if self.targets is None else self.targets
         parts = []
         for start in range(0, summed.shape[0], BLOCK_ROWS):
             E, scale = self.kernel.affinity(summed[start : start + BLOCK_ROWS])(X)
             parts.append(scale + np.log(E.sum(1)))
-        weight = np.asarray(np.log(n / summed.shape[0]), parts[0].dtype)
+        weight = np.asarray(np.log(self.n_targets / summed.shape[0]), parts[0].dtype)
         return np.logaddexp.reduce(parts) + weight
 
     @cached_property

@@ -46,6 +46,10 @@ class Symmetrised(Kernel):
         return self.kernel.needs_targets
 
     @property
+    def relative(self) -> bool:  # type: ignore[override]
+        return self.how != "mean" or self.kernel.relative
+
+    @property
     def shape(self) -> tuple[int, int] | None:  # type: ignore[override]
         return self.kernel.shape
 

@@ -25,11 +25,14 @@ class FeatureMap:
     target : (n, r) float64, P S^-1/2
     left_out : int
         Further features that the core has, and that its error on the probes asked to leave out.
+    signs : (r,) float64, optional
+        Signs of the eigenvalues of a symmetric core, for which target = source * signs; else None.
     """
 
     source: np.ndarray
     target: np.ndarray
     left_out: int = 0
+    signs: np.ndarray | None = None
 
 
 def resolution(dtype: Any) -> float:
@@ -52,14 +55,16 @@ def svd(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return scipy.linalg.svd(A, full_matrices=False, lapack_driver="gesvd")
 
 
-def feature_map(W: np.ndarray, rcond: float) -> FeatureMap:
-    """The feature maps of a core matrix; one map for both roles where W is symmetric and positive.
+def feature_map(W: np.ndarray, rcond: float, symmetric: bool = False) -> FeatureMap:
+    """Return the feature maps of a core matrix; one map for both roles where W is symmetric and positive.
 
     Parameters
     ----------
     W : (n, m) array, K[I, J]
     rcond : float
         Singular values at or below rcond times the largest are dropped.
+    symmetric : bool
+        W is that of a symmetric kernel with I = J, so that it differs from W' by rounding alone.
 
     Raises
     ------
@@ -76,15 +81,14 @@ def feature_map(W: np.ndarray, rcond: float) -> FeatureMap:
     W = np.asarray(W, np.float64)
     if not np.isfinite(W).all() or not W.any():
         raise InputError("The kernel is NaN, infinite or zero at every pair of landmarks: check its bandwidth.")
-    if W.shape[0] == W.shape[1] and np.allclose(W, W.T, rtol=1e-12, atol=1e-14):
+    if symmetric or (W.shape[0] == W.shape[1] and np.allclose(W, W.T, rtol=1e-12, atol=1e-14)):
         values, Q = eigh((W + W.T) / 2)
-        S, P = np.abs(values), Q * np.sign(values)
-    else:
-        P, S, Qt = svd(W)
-        Q = Qt.T
+        kept = np.abs(values) > rcond * np.abs(values).max()
+        signs, source = np.sign(values[kept]), Q[:, kept] / np.sqrt(np.abs(values[kept]))
+        return FeatureMap(source, source if (signs > 0).all() else source * signs, signs=signs)
+    P, S, Qt = svd(W)
     kept = S > rcond * S.max()
-    source, target = (vectors[:, kept] / np.sqrt(S[kept]) for vectors in (Q, P))
-    return FeatureMap(source, source if np.array_equal(source, target) else target)
+    return FeatureMap(Qt[kept].T / np.sqrt(S[kept]), P[:, kept] / np.sqrt(S[kept]))
 
 
 CUTS = np.geomspace(1e-10, 0.3, 20)

@@ -35,8 +35,8 @@ class Gram:
 
     @classmethod
     def of(cls, count: float, side: Side) -> "Gram":
-        """From moments around any origin."""
-        o, sums = side.origin, side.sums[0]
+        """Return the Gram of moments around any origin, in a frame without pivots."""
+        o, sums = side.frame.origin, side.sums[0]
         cross = np.outer(o, sums)
         return cls(count, sums + count * o, side.gram[0] + cross + cross.T + count * np.outer(o, o))
 

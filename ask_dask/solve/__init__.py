@@ -1,7 +1,7 @@
 """AsK-LS solved: small dense systems on moments, the whole matrix at once, or MINRES on its tiles or its blocks."""
 
 from ask_dask.solve import balanced
-from ask_dask.solve.askls import LandmarkSystem, Solution, mean_solution
+from ask_dask.solve.askls import TOO_ROUGH, LandmarkSystem, Solution, mean_solution
 from ask_dask.solve.blockwise import BlockwiseSystem, Sums
 from ask_dask.solve.dense import DenseSystem
 from ask_dask.solve.iterative import IterativeSystem, Preconditioner
@@ -11,6 +11,7 @@ from ask_dask.solve.tiles import Tiles
 from ask_dask.solve.watch import Convergence
 
 __all__ = [
+    "TOO_ROUGH",
     "BlockwiseSystem",
     "Convergence",
     "DenseSystem",

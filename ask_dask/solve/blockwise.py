@@ -61,15 +61,18 @@ class Sums:
     left_out : (S,) the fold that each training set leaves out; the last one, -1, leaves out none
     count : (S,)
     mean_y : (S, q)
+    yy : (S, q)
+        Sums of squares of Y about its mean.
     means : for each role (m, S)
     cross : for each role (S, m, q)
     """
 
     def __init__(self, passes: Passes, n_folds: int) -> None:
-        count, sum_y, columns = passes.moments()
+        count, sum_y, yy, columns = passes.moments()
         self.left_out = np.append(np.arange(n_folds), -1)
-        self.count, sum_y = (self._training(part) for part in (count, sum_y))
+        self.count, sum_y, yy = (self._training(part) for part in (count, sum_y, yy))
         self.mean_y = sum_y / self.count[:, None]
+        self.yy = np.maximum(yy - self.mean_y * sum_y, 0)
         self.means, self.cross = [], []
         for column in map(self._training, columns):
             mean = column[:, :, 0] / self.count[:, None]
@@ -254,16 +257,30 @@ class BlockwiseSystem:
             np.tile(self.sums.mean_y, len(self.gammas)).ravel() - (mean[:, sets] * c).sum(0)
             for mean, c in zip(self.sums.means, self._coefficients, strict=True)
         ]
-        self.sigma = self.basis.sigma
+        self.sigma, self._amplification = self.basis.sigma, self._amplified(wanted)
         del self.s, self.right, self.basis
 
+    def _amplified(self, s: np.ndarray) -> np.ndarray:
+        """Return `Solution.amplification` of every wanted column: the energies w'A w and v'B v are those of H s, which
+        is what the system leaves of its right-hand side."""
+        size, swapped = len(s), self.t[: self.n_wanted] * self._swapped(s)
+        if self.damping:
+            swapped = swapped - self.d * self._swapped(self.s[size:, : self.n_wanted])
+        energy = s * (self.right[:size, : self.n_wanted] - swapped)
+        fitted = np.max([part.sum(0) for part in np.split(energy, self.roles)], axis=0)
+        yy = np.repeat(self.sums.yy, len(self.gammas), axis=0).ravel()
+        return np.sqrt(np.divide(np.maximum(fitted, 0), yy, out=np.zeros_like(yy), where=yy > 0))
+
     def solution(self, f: int, g: int) -> Solution:
-        """Of training set f at gamma number g."""
+        """Return that of training set f at gamma number g."""
         q = self.sums.mean_y.shape[1]
         here = slice((f * len(self.gammas) + g) * q, (f * len(self.gammas) + g + 1) * q)
         source, target = (self._coefficients[role][:, here] for role in (0, -1))
         intercepts = np.stack([self._intercepts[role][here] for role in (0, -1)])
-        return Solution(source, target, intercepts, condition(self.singular_values(g), self.gammas[g], self.damping))
+        sigma = self.singular_values(g)
+        modes = sigma if self.roles == 1 else np.concatenate([sigma, -sigma])
+        size = condition(modes, self.gammas[g], self.damping)
+        return Solution(source, target, intercepts, size, float(self._amplification[here].max()))
 
     def singular_values(self, g: int) -> np.ndarray:
         """(r,) Of the sample, descending; where the one nearest to 1/gamma is known, none of the sample's is nearer."""

@@ -66,7 +66,9 @@ class IterativeSystem:
     damping : float
     preconditioner : Preconditioner, optional
     seed : int
-        Of the probes; a checkpoint goes on with the same.
+        Seed of the probes; a checkpoint goes on with the same.
+    symmetric : bool
+        K is symmetric, so that a = c: half of the system is all of it.
     """
 
     def __init__(
@@ -78,7 +80,9 @@ class IterativeSystem:
         damping: float = 0.0,
         preconditioner: Preconditioner | None = None,
         seed: int = 0,
+        symmetric: bool = False,
     ) -> None:
+        self.halves = 1 if symmetric else 2
         self.tiles, self.Y, self.weights, self.gammas, self.damping = tiles, Y, weights, gammas, damping
         n, n_sets, q = len(Y), weights.shape[1], Y.shape[1]
         self.roots = np.sqrt(weights)
@@ -87,8 +91,9 @@ class IterativeSystem:
         self.sets, self.t = self.systems // len(gammas), 1 / np.asarray(gammas)[self.systems % len(gammas)]
         self.n_wanted = n_sets * len(gammas) * q  # columns; the probes come after them
         outputs = np.tile(Y, (1, n_sets * len(gammas))) * self.roots[:, self.sets[: self.n_wanted]]
-        probes = np.random.default_rng([seed, 2]).standard_normal((2 * n, n_sets * len(gammas)))
-        self.right = self._centred(np.hstack([np.vstack([outputs, outputs]), probes]), np.arange(len(self.sets)))
+        probes = np.random.default_rng([seed, 2]).standard_normal((self.halves * n, n_sets * len(gammas)))
+        wanted = np.vstack([outputs] * self.halves)
+        self.right = self._centred(np.hstack([wanted, probes]), np.arange(len(self.sets)))
         self._system = self._apply
         self.precondition = _identity if preconditioner is None else self._preconditioned(preconditioner)
         self._undamped = self.precondition
@@ -134,7 +139,8 @@ class IterativeSystem:
         relative = relative[: self.n_wanted]
         found.converged, found.relative_residual = bool((relative <= tol).all()), float(relative.max())
         found.iterations, found.pseudo_inverse = len(found.residuals), int(singular.sum())
-        self.s, self.right = self.s[-2 * len(self.Y) :], self.right[: 2 * len(self.Y)]
+        size = self.halves * len(self.Y)
+        self.s, self.right = self.s[-size:], self.right[:size]
         self._discriminants()
         self.nearest_singular_values = self._nearest()
         self._release()
@@ -180,9 +186,23 @@ class IterativeSystem:
 
     def _apply(self, s: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """M s."""
-        n, root = len(self.Y), self.roots[:, self.sets[numbers]]
-        Kq, Kp = self.tiles.products(root * s[n:], root * s[:n])
-        return self.t[numbers] * s + self._centred(np.vstack([root * Kq, root * Kp]), numbers)
+        root = self.roots[:, self.sets[numbers]]
+        p, q = self._roles(s)
+        return self.t[numbers] * s + self._centred(self._joined(*self._products(root * q, root * p), root), numbers)
+
+    def _roles(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return p and q of a vector; a symmetric kernel has one for both."""
+        return s[: len(self.Y)], s[-len(self.Y) :]
+
+    def _joined(self, of_source: np.ndarray, of_target: np.ndarray, root: np.ndarray) -> np.ndarray:
+        return np.vstack([root * of_source, root * of_target][: self.halves])
+
+    def _products(self, q: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return K q and K'p."""
+        if self.halves == 2:
+            return self.tiles.products(q, p)
+        Kq, _ = self.tiles.products(q, np.zeros((len(p), 0)))
+        return Kq, Kq
 
     def _damped(self, precondition):
         """M and its preconditioner -> those of [d I, M; M, -d I]."""
@@ -202,9 +222,9 @@ class IterativeSystem:
         return apply, both
 
     def _centred(self, s: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Both halves on the complement of each system's sqrt(w)."""
+        """Return each half's part on the complement of each system's sqrt(w)."""
         units = self.units[:, self.sets[numbers]]
-        return np.vstack([half - units * (units * half).sum(0) for half in (s[: len(units)], s[len(units) :])])
+        return np.vstack([half - units * (units * half).sum(0) for half in np.split(s, self.halves)])
 
     def _preconditioned(self, nystrom: Preconditioner):
         C, R = nystrom.C, nystrom.R
@@ -215,44 +235,52 @@ class IterativeSystem:
         ]
 
         def precondition(s: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-            n, root, sets = len(C), self.roots[:, self.sets[numbers]], self.sets[numbers]
+            root, sets, (p, q) = self.roots[:, self.sets[numbers]], self.sets[numbers], self._roles(s)
             level = np.hypot(self.t[numbers], np.sqrt(self.damping))
-            left, right = C.T @ (root * s[:n]), R.T @ (root * s[n:])
+            left, right = C.T @ (root * p), R.T @ (root * q)
             for f in np.unique(sets):
                 here = np.flatnonzero(sets == f)
                 source, target, sigma = vectors[f]
                 own, other = self._absolute(sigma, self.t[numbers[here]], level[here])
-                u, v = source.T @ left[:, here], target.T @ right[:, here]
+                u, v = source.T @ left[:, here], target.T @ right[:, here] if self.halves == 2 else 0.0
                 left[:, here], right[:, here] = source @ (own * u + other * v), target @ (other * u + own * v)
-            return s / level + self._centred(np.vstack([root * (C @ left), root * (R @ right)]), numbers)
+            return s / level + self._centred(self._joined(C @ left, R @ right, root), numbers)
 
         return precondition
 
     def _absolute(self, sigma: np.ndarray, t: np.ndarray, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """|M|^-1 on the singular modes less that of t I: what a vector keeps and what it gives to the other half."""
+        """Return |M|^-1 on the singular modes less that of t I: what a vector keeps and what the other half gets.
+
+        Half of the system of a symmetric kernel has the modes t + sigma alone.
+        """
         plus, minus = (np.hypot(t + sign * sigma[:, None], np.sqrt(self.damping)) for sign in (1, -1))
-        plus, minus = 1 / plus, 1 / np.maximum(minus, FLOOR * t)
+        plus, minus = 1 / plus, 1 / (np.maximum(minus, FLOOR * t) if self.halves == 2 else plus)
         return (plus + minus) / 2 - 1 / level, (plus - minus) / 2
 
     def _discriminants(self) -> None:
-        n, sets = len(self.Y), self.sets[: self.n_wanted]
-        wanted, root = self.s[:, : self.n_wanted], self.roots[:, sets]
-        self.target, self.source = root * wanted[:n], root * wanted[n:]
-        Kc, Ka = self.tiles.products(self.source, self.target)
+        sets = self.sets[: self.n_wanted]
+        root = self.roots[:, sets]
+        self.target, self.source = (root * part for part in self._roles(self.s[:, : self.n_wanted]))
+        Kc, Ka = self._products(self.source, self.target)
         Y = np.tile(self.Y, (1, self.n_wanted // self.Y.shape[1]))
         mean = self.weights[:, sets] / self.weights.sum(0)[sets]
         self.intercepts = np.stack([(mean * (Y - Kc)).sum(0), (mean * (Y - Ka)).sum(0)])
         self.f = np.stack([Kc, Ka]) + self.intercepts[:, None]
+        spread = [np.sqrt((mean * (part - (mean * part).sum(0)) ** 2).sum(0)) for part in (Kc, Ka, Y)]
+        fitted, given = np.maximum(*spread[:2]), spread[2]
+        self.amplification = np.divide(fitted, given, out=np.zeros_like(given), where=given > 0)
 
     def _columns(self, f: int, g: int) -> slice:
         q = self.Y.shape[1]
         return slice((f * len(self.gammas) + g) * q, (f * len(self.gammas) + g + 1) * q)
 
     def solution(self, f: int, g: int, sigma: np.ndarray) -> Solution:
-        """Of training set f at gamma number g; sigma (r,) are singular values for the condition number."""
+        """Return that of training set f at gamma number g; sigma (r,) are singular values for the condition number."""
         here = self._columns(f, g)
-        size = condition(sigma, self.gammas[g], self.damping)
-        return Solution(self.source[:, here], self.target[:, here], self.intercepts[:, here], size)
+        modes = sigma if self.halves == 1 else np.concatenate([sigma, -sigma])
+        size = condition(modes, self.gammas[g], self.damping)
+        amplification = float(self.amplification[here].max(initial=0.0))
+        return Solution(self.source[:, here], self.target[:, here], self.intercepts[:, here], size, amplification)
 
     def discriminants(self, f: int, g: int) -> np.ndarray:
         """(N, 2 q): f_s then f_t of every row, in or out of training set f, at gamma number g."""

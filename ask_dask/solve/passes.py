@@ -51,12 +51,12 @@ class Passes:
         self.X, self.rows, self.n_folds, self.sizes, self.done = X, rows, max(1, n_folds), tuple(sizes), 0
         self.kernel = dask.delayed(kernel, traverse=False, pure=False)
 
-    def moments(self) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-        """Of each fold the sums of weights, of Y, and of [1, Y] times each kernel column.
+    def moments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[np.ndarray]]:
+        """Return for each fold the sums of weights, Y, squares of Y, and [1, Y] times each kernel column.
 
         Returns
         -------
-        count (F,), sum_y (F, q), and for each role (F, m, 1 + q)
+        count (F,), sum_y (F, q), yy (F, q), and for each role (F, m, 1 + q)
 
         Raises
         ------
@@ -66,8 +66,8 @@ class Passes:
         task = dask.delayed(_moments, pure=False, traverse=False)
         found = self._sum("sums", [task(s.block, self.rows[s.start : s.stop], self.kernel, self.sizes, self.n_folds,
                                         s.start) for s in blocks.shards(self.X)])  # fmt: skip
-        *columns, own = (part.reshape(len(part), self.n_folds, -1).swapaxes(0, 1) for part in found[: self._roles + 1])
-        return own[:, 0, 0], own[:, 0, 1:], columns
+        *columns, own, squares = (part.reshape(len(part), self.n_folds, -1).swapaxes(0, 1) for part in found)
+        return own[:, 0, 0], own[:, 0, 1:], squares[:, 0, 1:], columns
 
     def grams(
         self, coefficients: Sequence[np.ndarray], offsets: Sequence[np.ndarray], left_out: np.ndarray
@@ -112,19 +112,24 @@ def _moments(
 ) -> np.ndarray:
     blocks.require_finite(X, first_row)
     q = rows[:1].Y.shape[1]
-    found = np.zeros((sum(sizes) + 1, n_folds * (1 + q)))
+    found = np.zeros((sum(sizes) + 2, n_folds * (1 + q)))
     with compute.one_blas_thread():
         for part in blocks.row_blocks(X, budget.cache_rows(max(sizes))):
             D = _in_folds(rows[part], n_folds)
-            found += np.vstack([*(K.T @ D for K in _columns(kernel, X[part], len(sizes))), D.sum(0)])
+            squares = D * np.tile(_with_ones(rows[part].Y), n_folds)
+            found += np.vstack([*(K.T @ D for K in _columns(kernel, X[part], len(sizes))), D.sum(0), squares.sum(0)])
     return found
 
 
 def _in_folds(rows: Rows, n_folds: int) -> np.ndarray:
     """(n, F (1 + q)): the weight times [1, y] at the fold of a row, else 0."""
-    Y = np.hstack([np.ones((len(rows.folds), 1)), rows.Y])
+    Y = _with_ones(rows.Y)
     Y = Y if rows.weights is None else rows.weights[:, None] * Y
     return ((rows.folds[:, None] == np.arange(n_folds))[:, :, None] * Y[:, None]).reshape(len(Y), -1)
+
+
+def _with_ones(Y: np.ndarray) -> np.ndarray:
+    return np.hstack([np.ones((len(Y), 1)), Y])
 
 
 def _grams(X: Block, folds: np.ndarray, weights: np.ndarray | None, kernel: LandmarkKernel, given: Any) -> np.ndarray:

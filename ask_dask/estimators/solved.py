@@ -1,0 +1,159 @@
+"""What every engine gives: the models of all training sets, and what they say of rows that they have not seen."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ask_dask import compute
+from ask_dask.errors import InputError
+from ask_dask.estimators.problem import Problem
+from ask_dask.estimators.selection import HeldOut, predict_held_out
+from ask_dask.solve import Solution, mean_solution
+from ask_dask.store import Checkpoint
+
+
+@dataclass(frozen=True)
+class Model:
+    """The model of all rows at one (landmark count, gamma) pair.
+
+    Attributes
+    ----------
+    solution : Solution
+    singular_values : (r,) array, descending
+        Those of the centred kernel matrix, or of its approximation.
+    poles : array, descending
+        Singular values at which gamma = 1 / sigma makes the system singular.
+    solver : dict
+        How it was solved, ready for JSON; "name" is "landmarks", "dense" or "minres".
+    safe_gamma : float, optional
+        The largest gamma, at most the pair's, whose solution the rounded moments resolve; None where it is the pair's.
+    """
+
+    solution: Solution
+    singular_values: np.ndarray
+    poles: np.ndarray
+    solver: dict[str, Any]
+    safe_gamma: float | None = None
+
+
+@dataclass(frozen=True)
+class Solved:
+    """The models of every (landmark count, gamma) pair.
+
+    Attributes
+    ----------
+    pairs : list of (landmark count, gamma)
+    models : list of Model
+        For each pair.
+    folds : list of lists of Solution
+        For each fold and pair, trained without the fold; empty without cross-validation.
+    held_out : HeldOut or None
+        Discriminants of the scored rows, each from the models that have not seen its label.
+    checkpoint : Checkpoint, optional
+        Removed when the fit is finished.
+    """
+
+    pairs: list[tuple[int, float]]
+    models: list[Model]
+    folds: list[list[Solution]]
+    held_out: HeldOut | None = None
+    checkpoint: Checkpoint | None = None
+
+    def fold_mean(self, pair: int) -> Solution | None:
+        """Return the mean of the models of the folds, None without any."""
+        return mean_solution([fold[pair] for fold in self.folds]) if self.folds else None
+
+    def worst(self, pair: int) -> Solution:
+        """Return a solution with the worst condition number, amplification and rounding of all training sets."""
+        return mean_solution([self.models[pair].solution, *(fold[pair] for fold in self.folds)])
+
+    def on_all_rows(self, gamma: float) -> dict[int, Solution]:
+        """Return the model of all rows at every landmark count."""
+        return {n: model.solution for (n, g), model in zip(self.pairs, self.models, strict=True) if g == gamma}
+
+    def finished(self) -> None:
+        """Remove the checkpoint."""
+        if self.checkpoint:
+            self.checkpoint.remove()
+
+
+def roughness_warning(solved: Solved, pair: int) -> str:
+    """Return what is said of a pair whose models are changed by the rounding of their moments."""
+    (n, gamma), model = solved.pairs[pair], solved.models[pair]
+    precision = model.solver["precision"]
+    other = "" if precision == "float64" else "float64 rows, or "
+    safe = f"gamma={model.safe_gamma:.3g} or less, " if model.safe_gamma else ""
+    return (
+        f"gamma={gamma:g} with {n} landmarks is too large for {precision} sums: rounding changes the fitted values by "
+        f"about {solved.worst(pair).rounding:.2g} standard deviations of y. Use {safe}{other}damping above 0."
+    )
+
+
+def held_out_of(problem: Problem, folds: Sequence[Sequence[Solution]]) -> HeldOut | None:
+    """Return the discriminants of the scored rows by the models on landmarks that have not seen their labels.
+
+    A normaliser over all targets leaves out those of the row's fold, as it has no term of a new row either.
+    """
+    if not folds:
+        return None
+    p, kernels = problem, [problem.placed.at]
+    with compute.measured(p.steps, "held-out scores"):
+        if p.placed.targets is not None:
+            kernels = [p.placed.normalised_without(p.folds == fold).at for fold in range(p.n_folds)]
+        return predict_held_out(p.X, kernels, folds, p.folds, p.scored)
+
+
+Engine = Callable[..., Solved]
+
+
+def fold_by_fold(
+    problem: Problem, counts: Sequence[int], exact: bool, engine: Engine, checkpoint: Checkpoint | None = None
+) -> Solved:
+    """Return the models of all rows, and those of each fold from a fit of its own, as if its rows were not known.
+
+    A row that is a landmark, or a target that a kernel is normalised over, is not like a new row. Where most rows are,
+    held-out scores are those of new rows only if the landmarks and targets of a fold's models are without the fold too.
+
+    Parameters
+    ----------
+    counts : landmark counts of the pairs
+    exact : bool
+        Every row is a landmark.
+    engine : callable
+        Solves a problem without folds at some landmark counts, with a checkpoint if need be.
+    checkpoint : Checkpoint, optional
+        Where what is known of the models of all rows is kept.
+
+    Raises
+    ------
+    InputError
+        All landmarks of a count are in one fold.
+    """
+    found = engine(replace(problem, n_folds=0), counts, checkpoint)
+    kernels, inner, folds = [], [], []
+    for fold in range(problem.n_folds):
+        inside, kept = problem.without(fold, exact)
+        counts_kept = [int((kept < count).sum()) for count in counts]
+        if not counts_kept[0]:
+            raise InputError(
+                f"n_landmarks={counts[0]}: all of these landmarks are in fold {fold}, whose models may not know them: "
+                "use more landmarks, or fewer folds."
+            )
+        solved = engine(inside, sorted(set(counts_kept)))
+        places = [solved.pairs.index((count, gamma)) for count in counts_kept for gamma in problem.gammas]
+        solutions = [solved.models[place].solution for place in places]
+        kernels.append(inside.placed.at)
+        inner.append(solutions)
+        folds.append([spread(s, kept, n) for s, (n, _) in zip(solutions, found.pairs, strict=True)])
+    with compute.measured(problem.steps, "held-out scores"):
+        held_out = predict_held_out(problem.X, kernels, inner, problem.folds, problem.scored)
+    return replace(found, folds=folds, held_out=held_out)
+
+
+def spread(solution: Solution, kept: np.ndarray, n: int) -> Solution:
+    """Return a solution at the kept ones of the first n landmarks as one at all of these, with zeros elsewhere."""
+    source, target = (np.zeros((n, part.shape[1])) for part in (solution.source, solution.target))
+    source[kept[: len(solution.source)]], target[kept[: len(solution.target)]] = solution.source, solution.target
+    return replace(solution, source=source, target=target)

@@ -1,0 +1,133 @@
+"""Sufficient statistics of rows: counts, sums, Grams and cross products, kept for each fold."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ask_dask.moments.frame import Frame
+
+
+@dataclass(frozen=True)
+class Side:
+    """Moments of one role's kernel columns (C for the source, R' for the target), in a frame.
+
+    Attributes
+    ----------
+    frame : Frame
+        The same in moments that are added.
+    sums : (F, m)
+    gram : (F, m, m)
+    cross : (F, m, q)
+        Products with Y.
+    """
+
+    frame: Frame
+    sums: np.ndarray
+    gram: np.ndarray
+    cross: np.ndarray
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Counts, sums, Grams and cross products over rows, kept for each fold in float64.
+
+    F folds, m columns, q outputs. A symmetric kernel with I = J has one side that serves both roles: one Gram is
+    computed and kept.
+
+    Attributes
+    ----------
+    count : (F,)
+        Rows, or the sum of their weights.
+    sum_y, yy : (F, q)
+        Sums of Y and of its squares.
+    sides : tuple of Side
+        Source and target, or one for both roles.
+    """
+
+    count: np.ndarray
+    sum_y: np.ndarray
+    yy: np.ndarray
+    sides: tuple[Side, ...]
+
+    def __add__(self, other: "Moments") -> "Moments":
+        return self._with(np.add, other)
+
+    def __sub__(self, other: "Moments") -> "Moments":
+        return self._with(np.subtract, other)
+
+    def _with(self, function: Any, *others: "Moments") -> "Moments":
+        each = (self, *others)
+        sides = tuple(_each(function, *parts) for parts in zip(*(m.sides for m in each), strict=True))
+        count, sum_y, yy = (function(*(getattr(m, name) for m in each)) for name in ("count", "sum_y", "yy"))
+        return Moments(count, sum_y, yy, sides)
+
+    def vector(self) -> np.ndarray:
+        """Return all numbers one after another; of each Gram the upper triangle."""
+        parts = [self.count, self.sum_y, self.yy]
+        for side in self.sides:
+            frame = side.frame
+            parts += [np.array([frame.eps]), frame.offset, frame.pivots.astype(np.float64), frame.weights]
+            parts += [side.sums, _triangle(side.gram), side.cross]
+        return np.concatenate([part.ravel() for part in parts])
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """F, q, and for each side its columns and pivots."""
+        return (*self.sum_y.shape, *(size for side in self.sides for size in side.frame.weights.shape[::-1]))
+
+    @classmethod
+    def of_vector(cls, vector: np.ndarray, sizes: Sequence[int]) -> "Moments":
+        """Return the moments whose `vector` and `sizes` are given."""
+        n_folds, q, *of_sides = sizes
+        shapes: list[tuple[int, ...]] = [(n_folds,), (n_folds, q), (n_folds, q)]
+        for m, k in zip(of_sides[::2], of_sides[1::2], strict=True):
+            shapes += [(1,), (m,), (k,), (k, m), (n_folds, m), (n_folds, m * (m + 1) // 2), (n_folds, m, q)]
+        cut = np.split(vector, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
+        count, sum_y, yy, *rest = (part.reshape(shape) for part, shape in zip(cut, shapes, strict=True))
+        return cls(count, sum_y, yy, tuple(_side(rest[start : start + 7]) for start in range(0, len(rest), 7)))
+
+    def fold(self, f: int) -> "Moments":
+        """Return the moments of one fold, shapes (1, ...)."""
+        return self._with(lambda a: a[f : f + 1])
+
+    def total(self) -> "Moments":
+        """Return the moments of all folds together, shapes (1, ...)."""
+        return self._with(lambda a: a.sum(0, keepdims=True))
+
+    def prefix(self, n: int) -> "Moments":
+        """Return the moments of the first n row and column landmarks."""
+        return Moments(self.count, self.sum_y, self.yy, tuple(_prefix(side, n) for side in self.sides))
+
+
+def _each(function: Any, *sides: Side) -> Side:
+    frame = sides[0].frame
+    if any(side.frame != frame for side in sides[1:]):
+        raise ValueError("Moments in different frames cannot be combined: gather them with the same frames.")
+    return Side(frame, *(function(*(getattr(side, name) for side in sides)) for name in ("sums", "gram", "cross")))
+
+
+def _prefix(side: Side, n: int) -> Side:
+    frame, kept = side.frame.prefix(n)
+    return Side(frame, side.sums[:, kept], side.gram[:, kept][:, :, kept], side.cross[:, kept])
+
+
+def _side(parts: Sequence[np.ndarray]) -> Side:
+    eps, offset, pivots, weights, sums, half, cross = parts
+    frame = Frame(len(offset), offset, pivots.astype(np.int64), weights, float(eps[0]))
+    return Side(frame, sums, _symmetric(half, len(offset)), cross)
+
+
+def _triangle(gram: np.ndarray) -> np.ndarray:
+    """Return the upper triangles of (F, m, m), row by row from the diagonal on: (F, m (m + 1) / 2)."""
+    return np.concatenate([gram[:, i, i:] for i in range(gram.shape[1])], axis=1)
+
+
+def _symmetric(triangle: np.ndarray, m: int) -> np.ndarray:
+    """Return the symmetric matrices (F, m, m) whose `_triangle` is given."""
+    gram = np.empty((len(triangle), m, m))
+    for i, row in enumerate(np.split(triangle, np.cumsum(range(m, 1, -1)), axis=1)):
+        gram[:, i, i:] = gram[:, i:, i] = row
+    return gram
