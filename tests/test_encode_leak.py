@@ -59,8 +59,10 @@ def test_held_out_scores_of_a_store_of_random_labels_are_those_of_a_coin(tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("smoothing", [1.0, 20.0, 100.0])
-@pytest.mark.parametrize(("n", "values"), [(1200, 3), (1200, 40), (1200, 800), (3000, 40)])
+@pytest.mark.parametrize(
+    ("n", "values", "smoothing"),
+    [(1200, 3, 20.0), (1200, 40, 1.0), (1200, 40, 100.0), (1200, 800, 1.0), (3000, 5000, 20.0)],
+)
 def test_encodings_tell_held_out_rows_no_more_than_those_of_unrelated_labels(n, values, smoothing):
     alone, paired = [], []
     for seed in range(48):
