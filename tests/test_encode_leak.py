@@ -9,6 +9,8 @@ from ask_dask.kernels import SNE
 
 COLUMNS = 26
 
+pytestmark = pytest.mark.filterwarnings("ignore::ask_dask.errors.ResonanceWarning")  # lowers scores, leaks nothing
+
 
 def draw(seed, n, values):
     """Buckets (n, 26) and two sets of labels, all unrelated."""
