@@ -5,6 +5,7 @@ import pytest
 import zarr
 
 from ask_dask.encode import Encoder, NumericSums, fit
+from ask_dask.encode.tables import seen_folds
 from ask_dask.errors import InputError
 
 N, BUCKETS, FOLDS, WEIGHT = 300, 17, 5, 7.0
@@ -22,19 +23,19 @@ def fitted(rows, **changes):
     return fit(*rows, **{"n_buckets": BUCKETS, "smoothing": WEIGHT, "with_counts": True} | changes)
 
 
-def plain_out_of_fold(rows):
+def plain_features(rows):
     """Features by the book, one row at a time."""
     numeric, buckets, y, folds = rows
-    raw = []
+    raw, prior = [], y.mean()
     for i in range(N):
-        others = folds != folds[i]
-        prior = y[others].mean()
+        seen = np.isin(folds, [(folds[i] + 1) % FOLDS, (folds[i] + 2) % FOLDS])
         logits, counts = [], []
         for j in range(buckets.shape[1]):
-            same = others & (buckets[:, j] == buckets[i, j])
+            alike = buckets[:, j] == buckets[i, j]
+            same = seen & alike
             p = (y[same].sum() + WEIGHT * prior) / (same.sum() + WEIGHT)
             logits.append(np.log(p / (1 - p)))
-            counts.append(np.log1p(same.sum()))
+            counts.append(np.log(alike.sum()))
         x = [np.sign(v) * np.log1p(abs(v)) for v in numeric[i].astype(float)]
         raw.append([*x, *np.isnan(x), *logits, *counts])
     raw = np.array(raw, float)
@@ -44,15 +45,32 @@ def plain_out_of_fold(rows):
 def test_training_features_are_those_of_the_formula(rows):
     found = fitted(rows).transform_training(rows[0], rows[1], rows[3])
     assert found.dtype == np.float32
-    np.testing.assert_allclose(found, plain_out_of_fold(rows), atol=2e-5)
+    np.testing.assert_allclose(found, plain_features(rows), atol=2e-5)
 
 
-def test_a_label_never_reaches_its_own_features(rows):
+def test_labels_reach_only_the_features_of_folds_that_see_them(rows):
     numeric, buckets, y, folds = rows
-    before, after = fitted(rows), fitted((numeric, buckets, np.where(np.arange(N) == 11, 1 - y, y), folds))
-    one, other = (e.fold_values[:, :, folds[11], :] for e in (before, after))
-    np.testing.assert_array_equal(one, other)
-    assert (before.fold_values != after.fold_values).any()
+    for fold in range(FOLDS):  # the mean label, which is the prior, stays what it was
+        one, other = (np.flatnonzero((folds == fold) & (y == label))[0] for label in (0, 1))
+        swapped = y.copy()
+        swapped[[one, other]] = y[[other, one]]
+        before, after = (fitted((numeric, buckets, labels, folds)).fold_values for labels in (y, swapped))
+        changed = (before != after).any(axis=(0, 2))
+        assert changed.tolist() == [fold in seen_folds(reader, FOLDS) for reader in range(FOLDS)]
+
+
+@pytest.mark.parametrize("n_folds", [3, 4, 5, 6, 7, 12, 255])
+def test_no_two_folds_see_each_other(n_folds):
+    sees = np.zeros((n_folds, n_folds), bool)
+    for fold in range(n_folds):
+        sees[fold, seen_folds(fold, n_folds)] = True
+    assert not (sees & sees.T).any()  # nor itself
+    assert (sees.sum(axis=1) == (n_folds - 1) // 2).all()
+
+
+def test_two_folds_are_refused(rows):
+    with pytest.raises(InputError, match="n_folds is 2: give 3 or more"):
+        fitted((*rows[:3], rows[3] % 2), n_folds=2)
 
 
 def test_new_rows_use_all_folds_and_unseen_values_get_the_prior(rows):

@@ -1,13 +1,17 @@
-"""Columns -> numbers: log and standardise, and target encoding out of fold, fitted from exact integer sums.
+"""Columns -> numbers: log and standardise, and one-way target encoding, fitted from exact integer sums.
 
 A numeric column x becomes sign(x) log(1 + |x|), and a flag says where it was missing. A categorical column comes as
 bucket codes and becomes the log odds of the label in its bucket, pulled towards the mean of all rows:
 
     p = (positive[b] + smoothing * prior) / (count[b] + smoothing),   feature = log(p / (1 - p))
 
-For a row that the encoder is fitted on, `positive`, `count` and `prior` are those of the other folds, so that its own
-label never reaches its own features. All features then have mean 0 and variance 1 over the fitted rows. Every sum
-behind them is a sum of integers, so the result does not depend on how the rows were cut into pieces.
+The prior is the mean label of all rows. For a new row, `positive` and `count` are those of all rows. For a row that the
+encoder is fitted on they are those of some other folds, chosen one way: where fold a is encoded from fold b, b is not
+encoded from a (`seen_folds`). So a row's label is not counted for its own features, nor for those of the rows whose
+labels are, and held-out rows of these features score a model rightly. The log of the number of other rows in a bucket
+may be a feature too; it holds no labels, so it counts all rows. All features then have mean 0 and variance 1 over the
+fitted rows. Every sum behind them is a sum of integers, so the result does not depend on how the rows were cut into
+pieces.
 """
 
 from collections.abc import Sequence
@@ -18,7 +22,7 @@ import numpy as np
 import zarr
 
 from ask_dask import store
-from ask_dask.encode.tables import NumericSums, Smoothing, count_labels, out_of_fold, squash
+from ask_dask.encode.tables import NumericSums, Smoothing, count_labels, encode_one_way, log_others, squash
 from ask_dask.errors import InputError
 
 
@@ -35,20 +39,20 @@ class Encoder:
     random_state : int
         Seed of the folds and of the hash that made the bucket codes.
     with_counts : bool
-        Whether log(1 + count) of each categorical column is a feature too.
+        Whether log(1 + other rows with the value) of each categorical column is a feature too.
     fold_rows, fold_positives : int64 (n_folds,)
         Rows and positive labels of each fold.
     moments : float64 (d, 2)
         Mean and deviation of each feature before standardising; deviation 0 marks a constant, whose feature is 0.
     counts, sums : uint32 (c, n_buckets)
         Rows and positive labels in each bucket.
-    fold_values : float32 (c, 1 or 2, n_folds, n_buckets), optional
-        Log odds (and log(1 + count)) that the fitted rows get: for `transform_training` alone, and not saved.
+    fold_values : float32 (c, n_folds, n_buckets), optional
+        Log odds of the fitted rows, which only `transform_training` needs; not saved.
 
     Examples
     --------
     >>> numeric, buckets = np.array([[1.0], [np.nan], [3.0], [7.0]]), np.array([[0], [1], [1], [0]])
-    >>> encoder = fit(numeric, buckets, np.array([0, 1, 1, 0]), np.array([0, 0, 1, 1]), n_buckets=4, smoothing=1.0)
+    >>> encoder = fit(numeric, buckets, np.array([0, 1, 1, 0]), np.array([0, 1, 2, 0]), n_buckets=4, smoothing=1.0)
     >>> encoder.feature_names
     ['x0', 'x0_missing', 'c0_logit']
     >>> encoder.transform(numeric, buckets).shape
@@ -74,7 +78,7 @@ class Encoder:
 
     @property
     def n_folds(self) -> int:
-        """Folds of the out-of-fold encoding."""
+        """Folds of the target encoding."""
         return len(self.fold_rows)
 
     @property
@@ -103,25 +107,23 @@ class Encoder:
             Shapes or codes that do not belong to this encoder.
         """
         seen = Smoothing(self.smoothing, int(self.fold_rows.sum()), int(self.fold_positives.sum()))
-        # A count over all rows is this much larger than one over all folds but one, which the scale was fitted on.
-        share = (self.n_folds - 1) / self.n_folds
 
         def look_up(column: int, codes: np.ndarray) -> list[np.ndarray]:
             count, positive = self.counts[column][codes], self.sums[column][codes]
             log_odds = seen.log_odds(count, positive)
-            return [log_odds, np.log1p(count * share)] if self.with_counts else [log_odds]
+            return [log_odds, np.log1p(count)] if self.with_counts else [log_odds]
 
         return self._features(numeric, buckets, look_up)
 
     def transform_training(self, numeric: np.ndarray, buckets: np.ndarray, folds: np.ndarray) -> np.ndarray:
-        """Out-of-fold features of the rows that the encoder was fitted on, float32 (n, d).
+        """Return the features of rows that the encoder was fitted on, float32 (n, d).
 
         Parameters
         ----------
         numeric, buckets
             As for `transform`.
         folds : integer (n,)
-            The fold of each row; its encoding uses the other folds only.
+            The fold of each row, as given to `fit`; its encoding uses the folds of `seen_folds` only.
 
         Raises
         ------
@@ -132,9 +134,9 @@ class Encoder:
             raise InputError("This encoder has no tables by fold (they are not saved): fit it on the rows again.")
         first = np.asarray(folds, np.intp) * self.n_buckets  # of each row's fold in a table laid out flat
 
-        def look_up(column: int, codes: np.ndarray) -> np.ndarray:
-            values = np.asarray(self.fold_values[column])
-            return values.reshape(len(values), -1).take(first + codes, axis=1)
+        def look_up(column: int, codes: np.ndarray) -> list[np.ndarray]:
+            log_odds = np.asarray(self.fold_values[column]).reshape(-1).take(first + codes)
+            return [log_odds, log_others(self.counts[column][codes])] if self.with_counts else [log_odds]
 
         return self._features(numeric, buckets, look_up)
 
@@ -210,7 +212,7 @@ def assemble(
 ) -> Encoder:
     """An encoder from the sums of the numeric columns and, per categorical column, {"counts", "sums", "moments"}.
 
-    `moments` is the second value of `out_of_fold`; `settings` are the encoder's other attributes.
+    `moments` is the second value of `encode_one_way`; `settings` are the encoder's other attributes.
     """
     parts = [sums.moments(), *(table["moments"][:1] for table in tables)]
     if settings["with_counts"]:
@@ -245,17 +247,26 @@ def fit(
     numeric, buckets
         As for `Encoder.transform`.
     y, folds : integers (n,)
-        Labels, 0 or 1, and the fold of each row.
+        Labels, 0 or 1, and the fold of each row, 0 to n_folds - 1.
+    n_folds : int, optional
+        At least 3; by default one more than the largest fold.
     names : pair of sequences of str, optional
         Numeric and categorical column names; x0, x1, ... and c0, c1, ... otherwise.
+
+    Raises
+    ------
+    InputError
+        Fewer than 3 folds.
     """
     n_folds = int(n_folds or folds.max() + 1)
+    if n_folds < 3:
+        raise InputError(f"n_folds is {n_folds}: give 3 or more, so that each fold has another to be encoded from.")
     shape = (buckets.shape[1], n_folds, n_buckets)
     counts, sums = np.zeros(shape, np.uint32), np.zeros(shape, np.uint32)
     for column in range(buckets.shape[1]):
         count_labels(counts[column], sums[column], buckets[:, column], y, folds)
     x, c = names or ([f"x{j}" for j in range(numeric.shape[1])], [f"c{j}" for j in range(buckets.shape[1])])
-    values, moments = zip(*(out_of_fold(a, b, smoothing) for a, b in zip(counts, sums, strict=True)), strict=True)
+    values, moments = zip(*(encode_one_way(a, b, smoothing) for a, b in zip(counts, sums, strict=True)), strict=True)
     tables = [
         {"counts": count.sum(axis=0, dtype=np.uint32), "sums": positive.sum(axis=0, dtype=np.uint32), "moments": moment}
         for count, positive, moment in zip(counts, sums, moments, strict=True)
@@ -270,5 +281,5 @@ def fit(
         smoothing=smoothing,
         random_state=random_state,
         with_counts=with_counts,
-        fold_values=np.stack(values)[:, : 1 + with_counts],
+        fold_values=np.stack(values),
     )

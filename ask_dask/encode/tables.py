@@ -117,8 +117,10 @@ def count_labels(counts: np.ndarray, positives: np.ndarray, codes: np.ndarray, y
     np.add.at(positives.reshape(-1), key[y == 1], np.uint32(1))
 
 
-def out_of_fold(counts: np.ndarray, positives: np.ndarray, smoothing: float) -> tuple[np.ndarray, np.ndarray]:
-    """What the counted rows of one column get, by fold and bucket, from the other folds alone.
+def encode_one_way(counts: np.ndarray, positives: np.ndarray, smoothing: float) -> tuple[np.ndarray, np.ndarray]:
+    """Encode the counted rows of one column by fold and bucket, each fold from the folds that `seen_folds` names.
+
+    The prior is the mean label of all rows. A mean by fold would tell folds apart in every column at once.
 
     Parameters
     ----------
@@ -126,21 +128,53 @@ def out_of_fold(counts: np.ndarray, positives: np.ndarray, smoothing: float) -> 
 
     Returns
     -------
-    values : float32 (2, n_folds, n_buckets)
-        Log odds, and log(1 + count); 0 where a fold has no row in a bucket.
+    values : float32 (n_folds, n_buckets)
+        Log odds; 0 where a fold has no row in a bucket.
     moments : float64 (2, 2)
-        Mean and deviation of each over the rows: from the tables alone, without another look at the rows.
+        Mean and deviation over the rows, of the log odds and of `log_others`: from the tables alone, without another
+        look at the rows.
     """
-    values = np.zeros((2, *counts.shape), np.float32)
-    all_counts, all_positives = counts.sum(axis=0, dtype=np.int64), positives.sum(axis=0, dtype=np.int64)
-    for fold, (count, positive) in enumerate(zip(counts, positives, strict=True)):
-        used = np.flatnonzero(count)
-        seen, up = all_counts - count, all_positives - positive
-        rows = Smoothing(smoothing, int(seen.sum()), int(up.sum()))
-        values[:, fold, used] = rows.log_odds(seen[used], up[used]), np.log1p(seen[used])
-    if np.count_nonzero(all_counts) < 2:  # one value in all rows: only the prior differs, between folds
+    values = np.zeros(counts.shape, np.float32)
+    all_counts = counts.sum(axis=0, dtype=np.int64)
+    smooth = Smoothing(smoothing, int(all_counts.sum()), int(positives.sum(dtype=np.int64)))
+    for fold, count in enumerate(counts):
+        used, from_folds = np.flatnonzero(count), seen_folds(fold, len(counts))
+        seen, up = (_sum_of(table, from_folds) for table in (counts, positives))
+        values[fold, used] = smooth.log_odds(seen[used], up[used])
+    used = np.flatnonzero(all_counts)
+    if len(used) < 2:  # one value in all rows: folds differ by chance
         return values, np.zeros((2, 2))
-    return values, np.stack([_moments(value[counts > 0], counts[counts > 0]) for value in values])
+    others = log_others(all_counts[used])
+    return values, np.stack([_moments(values[counts > 0], counts[counts > 0]), _moments(others, all_counts[used])])
+
+
+def seen_folds(fold: int, n_folds: int) -> np.ndarray:
+    """Return the folds whose labels encode the rows of a fold: the (n_folds - 1) // 2 that follow it, in a circle.
+
+    Of two folds at most one is encoded from the other. Encodings from all other folds tie each fold's encodings to
+    its labels: within a bucket they are the total less the fold's own sum, so a fold with many positive labels has low
+    encodings, and a model learns this from the labels that it is later scored on.
+
+    >>> [seen_folds(fold, 5).tolist() for fold in range(5)]
+    [[1, 2], [2, 3], [3, 4], [4, 0], [0, 1]]
+    """
+    return (fold + np.arange(1, (n_folds - 1) // 2 + 1)) % n_folds
+
+
+def log_others(counts: np.ndarray) -> np.ndarray:
+    """Return log(1 + the other rows in the bucket) for rows that are among those counted, 0 where none is.
+
+    >>> log_others(np.array([0, 1, 2], np.uint32)).round(3)
+    array([0.   , 0.   , 0.693])
+    """
+    return np.log(np.maximum(counts, 1))
+
+
+def _sum_of(table: np.ndarray, folds: np.ndarray) -> np.ndarray:
+    total = np.zeros(table.shape[1], np.int64)
+    for fold in folds:
+        total += table[fold]
+    return total
 
 
 def _moments(value: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -51,15 +51,16 @@ def ingest(
     format : {"criteo", "avazu"}
     encoder : Encoder, optional
         One fitted before: the rows are transformed by it, and need no labels. Otherwise one is fitted here, and these
-        rows are encoded out of fold; `n_folds`, `smoothing`, `n_buckets`, `random_state`, `counts` are for that.
+        rows are encoded one way, each fold from other folds; `n_folds`, `smoothing`, `n_buckets`, `random_state`,
+        `counts` are for that.
     n_folds, smoothing : int, float
-        Folds of the target encoding; rows that the mean label counts for in each bucket.
+        Folds of the target encoding, 3 or more; rows that the mean label counts for in each bucket.
     n_buckets : int
         Buckets that each categorical column is hashed into.
     random_state : int
         Seed of the folds and the hash.
     counts : bool
-        Add log(1 + rows seen with this value) for each categorical column.
+        Add log(1 + other rows with this value) for each categorical column.
     max_rejects : float
         Largest share of faulty rows that is set aside; more is an error.
     memory : int, optional
@@ -120,7 +121,7 @@ def encode_staged(
         "n_rows": pieces[-1].stop,
         "n_features": len(fitted.feature_names),
         "feature_names": fitted.feature_names,
-        "encoding": "whole training" if encoder else "out of fold",
+        "encoding": "whole training" if encoder else "one way",
         "encoder_fingerprint": fitted.fingerprint,
         "fingerprint": fingerprint,
         "parameters": vars(settings),
@@ -220,7 +221,7 @@ def _fit(
             f"{int(labels[1] > 0)}: target encoding needs rows with 0 and rows with 1."
         )
     c = len(form.categorical)
-    values = staging.create_tables(staged, (c, 1 + settings.counts, settings.n_folds, settings.n_buckets))
+    values = staging.create_tables(staged, (c, settings.n_folds, settings.n_buckets))
     work = [
         (values, pieces, range(first, min(first + COLUMNS_AT_ONCE, c)), settings.random_state, settings.smoothing)
         for first in range(0, c, COLUMNS_AT_ONCE)

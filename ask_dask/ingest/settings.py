@@ -23,7 +23,7 @@ class Settings:
     def check(self) -> None:
         """Raise InputError for the first parameter that cannot be."""
         rules = [
-            (2 <= self.n_folds <= 255, f"n_folds is {self.n_folds}: give 2 to 255."),
+            (3 <= self.n_folds <= 255, f"n_folds is {self.n_folds}: give 3 to 255."),
             (0 < self.smoothing < np.inf, f"smoothing is {self.smoothing}: give a number above 0."),
             (2 <= self.n_buckets <= 2**31, f"n_buckets is {self.n_buckets}: give 2 to 2**31."),
             (0 <= self.random_state < 2**32, f"random_state is {self.random_state}: give 0 to 2**32 - 1."),

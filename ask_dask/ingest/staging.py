@@ -10,7 +10,7 @@ import numpy as np
 import zarr
 
 from ask_dask import store
-from ask_dask.encode import NumericSums, count_labels, out_of_fold
+from ask_dask.encode import NumericSums, count_labels, encode_one_way
 from ask_dask.ingest.files import RawFile, read_piece, stream_pieces
 from ask_dask.ingest.formats import Layout
 from ask_dask.ingest.hashing import assign_folds
@@ -149,8 +149,8 @@ def file_rejects(reports: Sequence[PieceReport]) -> tuple[list[Reject], Counter]
     return rejects, kinds
 
 
-def create_tables(staged: zarr.Group, shape: tuple[int, int, int, int]) -> zarr.Array:
-    """An empty array for what rows get out of fold: float32 (c, 1 or 2, n_folds, n_buckets), one file per column."""
+def create_tables(staged: zarr.Group, shape: tuple[int, int, int]) -> zarr.Array:
+    """Create an array for the log odds of rows by fold: float32 (c, n_folds, n_buckets), one file per column."""
     return staged.create_array(
         "fold_values",
         shape=shape,
@@ -176,7 +176,7 @@ def count_columns(
         Per column {"counts", "sums": uint32 (n_buckets,), "moments": float64 (2, 2), "folds": int64 (2, n_folds)};
         "folds" holds the rows and the positive rows of each fold.
     """
-    n_folds, n_buckets = values.shape[2:]
+    n_folds, n_buckets = values.shape[1:]
     counts, sums = (np.zeros((len(columns), n_folds, n_buckets), np.uint32) for _ in range(2))
     for piece in pieces:
         codes = store.read(store.array(staged, f"{piece.name}/codes"), columns.start, columns.stop)
@@ -186,8 +186,7 @@ def count_columns(
             count_labels(counts[j], sums[j], codes[j], y, folds)
     tables = []
     for column, count, positive in zip(columns, counts, sums, strict=True):
-        out, moments = out_of_fold(count, positive, smoothing)
-        values[column] = out[: values.shape[1]]
+        values[column], moments = encode_one_way(count, positive, smoothing)
         tables.append(
             {
                 "counts": count.sum(axis=0, dtype=np.uint32),

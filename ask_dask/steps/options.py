@@ -111,7 +111,7 @@ class Encoding(BaseModel):
         Place | None,
         Field(description="A dataset or model store whose encoder to use, for new rows; default: fit one."),
     ] = None
-    encoding_folds: Annotated[int, Field(ge=2, le=255, description="Folds of the target encoding.")] = 5
+    encoding_folds: Annotated[int, Field(ge=3, le=255, description="Folds of the target encoding.")] = 5
     smoothing: Annotated[float, Field(gt=0, description="Rows that the mean label counts for in each value.")] = 10.0
     buckets: Annotated[int, Field(ge=2, description="Hash buckets of each categorical column.")] = 2**18
     counts: Annotated[bool, Field(description="Add the log count of each categorical value.")] = True
