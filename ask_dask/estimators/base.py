@@ -28,7 +28,7 @@ from ask_dask.estimators.outputs import Outputs, Task
 from ask_dask.estimators.plan import Sizes, check_label_memory, check_memory, is_exact, solved, solver_of
 from ask_dask.estimators.problem import Placed, Problem
 from ask_dask.estimators.reference import landmark_error
-from ask_dask.estimators.solved import Solved, roughness_warning
+from ask_dask.estimators.solved import Solved, precision_warning
 from ask_dask.kernels import Kernel, Symmetrised
 from ask_dask.solve import TOO_ROUGH, Resonance, resonance
 
@@ -225,8 +225,9 @@ class AsKLS(BaseEstimator):
         self.resonance_ = self._resonance(solved, pair)
         if self.resonance_.warning:
             warnings.warn(self.resonance_.warning, ResonanceWarning, stacklevel=4)
-        if solved.worst(pair).rounding > TOO_ROUGH:
-            warnings.warn(roughness_warning(solved, pair), PrecisionWarning, stacklevel=4)
+        said = precision_warning(solved, pair)
+        if said:
+            warnings.warn(said, PrecisionWarning, stacklevel=4)
 
     def _asymmetry(self, placed: Placed) -> float | None:
         if placed.column_points is not placed.row_points:

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from ask_dask import blocks, compute, landmarks
 from ask_dask.estimators.problem import Problem
 from ask_dask.estimators.solved import Model, Solved, held_out_of
 from ask_dask.nystrom import FeatureMap
-from ask_dask.solve import BlockwiseSystem, Convergence, Passes, Sums, balanced
+from ask_dask.solve import BlockwiseSystem, Convergence, Passes, Sums, balanced, unresolved
 from ask_dask.store import Checkpoint
 
 SAMPLED = 3
@@ -47,15 +47,18 @@ def blockwise(
     folds: list[list[Any]] = [[] for _ in range(p.n_folds)]
     for n in counts:
         kept = checkpoint if n == counts[-1] else None
-        system = _system(p, n, sampled)
+        system, maps = _system(p, n, sampled)
         measured = compute.measured(p.steps, "minres", **blocks.cut(p.X, n))
         with measured, kept.kept() if kept else nullcontext():
             found = system.solve(tol, max_iter, kept)
         every.append(found)
         for g in range(len(p.gammas)):
-            sigma, solver = system.singular_values(g), {"name": "landmarks"} | asdict(found)
+            sigma = system.singular_values(g)
+            solver = {"name": "landmarks", "precision": p.placed.row_points.dtype.name} | asdict(found)
             poles = np.zeros(0) if system.roles == 1 else sigma
-            models.append(Model(system.solution(p.n_folds, g), sigma, poles, solver))
+            left_out = unresolved(maps, system.sums.count[-1], p.gammas[g], p.damping)
+            everything = replace(system.solution(p.n_folds, g), unresolved=left_out)
+            models.append(Model(everything, sigma, poles, solver, p.gammas[g] / left_out if left_out > 1 else None))
             for fold, solutions in enumerate(folds):
                 solutions.append(system.solution(fold, g))
     if not all(found.converged for found in every):
@@ -65,7 +68,7 @@ def blockwise(
     return Solved(pairs, models, folds, held_out_of(p, folds), kept)
 
 
-def _system(p: Problem, n: int, sampled: int | None) -> BlockwiseSystem:
+def _system(p: Problem, n: int, sampled: int | None) -> tuple[BlockwiseSystem, FeatureMap]:
     at = p.placed.at.prefix(n)
     with compute.measured(p.steps, "core matrix"), compute.one_blas_thread():
         maps = p.placed.feature_map(n)
@@ -77,7 +80,7 @@ def _system(p: Problem, n: int, sampled: int | None) -> BlockwiseSystem:
         sums = Sums(passes, p.n_folds)
     with compute.measured(p.steps, "preconditioner"), compute.one_blas_thread():
         basis = _basis(p, maps, sums, at, sizes, sampled)
-    return BlockwiseSystem(passes, sums, basis, p.gammas, p.damping, p.seed)
+    return BlockwiseSystem(passes, sums, basis, p.gammas, p.damping, p.seed), maps
 
 
 def _basis(

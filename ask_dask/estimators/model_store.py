@@ -112,6 +112,7 @@ def read(group: zarr.Group) -> AsKLS:
         condition_number=model.resonance_.condition_number,
         amplification=model.resonance_.amplification,
         rounding=model.solver_.get("rounding", 0.0),
+        unresolved=model.solver_.get("unresolved", 0.0),
     )
     if "merger" in group:
         merger = read_array(group, "merger")

@@ -14,7 +14,7 @@ from ask_dask.estimators.problem import Problem
 from ask_dask.estimators.solved import Model, Solved, held_out_of
 from ask_dask.moments import Moments
 from ask_dask.nystrom import FeatureMap
-from ask_dask.solve import TOO_ROUGH, LandmarkSystem, Solution
+from ask_dask.solve import LandmarkSystem, Solution
 from ask_dask.store import Checkpoint
 
 
@@ -56,9 +56,14 @@ def _models(problem: Problem, training: Moments, maps: FeatureMap, units: "_Unit
     with compute.one_blas_thread():
         system = LandmarkSystem(training, maps)
         for gamma, solution in zip(p.gammas, system.path(p.gammas, p.damping, p.ridge), strict=True):
-            rough = everything and solution.rounding > TOO_ROUGH
-            safe = system.safe_gamma(gamma, TOO_ROUGH, p.damping, p.ridge) if rough else None
-            solver = {"name": "landmarks", "precision": p.placed.row_points.dtype.name, "rounding": solution.rounding}
+            told = everything and not solution.resolved
+            safe = system.safe_gamma(gamma, p.damping, p.ridge) if told else None
+            solver = {
+                "name": "landmarks",
+                "precision": p.placed.row_points.dtype.name,
+                "rounding": solution.rounding,
+                "unresolved": solution.unresolved,
+            }
             found.append(Model(units.undone(solution), system.singular_values, system.poles, solver, safe))
     return found
 

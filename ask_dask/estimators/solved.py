@@ -10,7 +10,7 @@ from ask_dask import compute
 from ask_dask.errors import InputError
 from ask_dask.estimators.problem import Problem
 from ask_dask.estimators.selection import HeldOut, predict_held_out
-from ask_dask.solve import Solution, mean_solution
+from ask_dask.solve import TOO_ROUGH, Solution, mean_solution
 from ask_dask.store import Checkpoint
 
 
@@ -79,16 +79,23 @@ class Solved:
             self.checkpoint.remove()
 
 
-def roughness_warning(solved: Solved, pair: int) -> str:
-    """Return what is said of a pair whose models are changed by the rounding of their moments."""
-    (n, gamma), model = solved.pairs[pair], solved.models[pair]
+def precision_warning(solved: Solved, pair: int) -> str | None:
+    """Return what is said of a pair whose regularisation the precision of the moments does not resolve, else None."""
+    (n, gamma), model, worst = solved.pairs[pair], solved.models[pair], solved.worst(pair)
+    if worst.resolved:
+        return None
     precision = model.solver["precision"]
-    other = "" if precision == "float64" else "float64 rows, or "
+    if worst.rounding > TOO_ROUGH:
+        what = f"rounding changes the fitted values by about {worst.rounding:.2g} standard deviations of y"
+    else:
+        what = (
+            f"the model lacks directions of the kernel that {precision} does not resolve, up to {worst.unresolved:.2g} "
+            "times the size of 1/gamma"
+        )
     safe = f"gamma={model.safe_gamma:.3g} or less, " if model.safe_gamma else ""
-    return (
-        f"gamma={gamma:g} with {n} landmarks is too large for {precision} sums: rounding changes the fitted values by "
-        f"about {solved.worst(pair).rounding:.2g} standard deviations of y. Use {safe}{other}damping above 0."
-    )
+    rows = "" if precision == "float64" else "float64 rows, "
+    start = f"gamma={gamma:g} is too large for {precision} rows at {n} landmarks: {what}. "
+    return f"{start}Use {safe}{rows}or damping above 0."
 
 
 def held_out_of(problem: Problem, folds: Sequence[Sequence[Solution]]) -> HeldOut | None:

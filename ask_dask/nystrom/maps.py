@@ -27,12 +27,15 @@ class FeatureMap:
         Further features that the core has, and that its error on the probes asked to leave out.
     signs : (r,) float64, optional
         Signs of the eigenvalues of a symmetric core, for which target = source * signs; else None.
+    unresolved : float
+        Largest singular value of the core that was dropped because the blocks' precision does not resolve it.
     """
 
     source: np.ndarray
     target: np.ndarray
     left_out: int = 0
     signs: np.ndarray | None = None
+    unresolved: float = 0.0
 
 
 def resolution(dtype: Any) -> float:
@@ -85,10 +88,12 @@ def feature_map(W: np.ndarray, rcond: float, symmetric: bool = False) -> Feature
         values, Q = eigh((W + W.T) / 2)
         kept = np.abs(values) > rcond * np.abs(values).max()
         signs, source = np.sign(values[kept]), Q[:, kept] / np.sqrt(np.abs(values[kept]))
-        return FeatureMap(source, source if (signs > 0).all() else source * signs, signs=signs)
+        dropped = float(np.abs(values[~kept]).max(initial=0.0))
+        return FeatureMap(source, source if (signs > 0).all() else source * signs, signs=signs, unresolved=dropped)
     P, S, Qt = svd(W)
     kept = S > rcond * S.max()
-    return FeatureMap(Qt[kept].T / np.sqrt(S[kept]), P[:, kept] / np.sqrt(S[kept]))
+    dropped = float(S[~kept].max(initial=0.0))
+    return FeatureMap(Qt[kept].T / np.sqrt(S[kept]), P[:, kept] / np.sqrt(S[kept]), unresolved=dropped)
 
 
 CUTS = np.geomspace(1e-10, 0.3, 20)

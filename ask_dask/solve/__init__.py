@@ -1,7 +1,7 @@
 """AsK-LS solved: small dense systems on moments, the whole matrix at once, or MINRES on its tiles or its blocks."""
 
 from ask_dask.solve import balanced
-from ask_dask.solve.askls import TOO_ROUGH, LandmarkSystem, Solution, mean_solution
+from ask_dask.solve.askls import TOO_ROUGH, LandmarkSystem, Solution, mean_solution, unresolved
 from ask_dask.solve.blockwise import BlockwiseSystem, Sums
 from ask_dask.solve.dense import DenseSystem
 from ask_dask.solve.iterative import IterativeSystem, Preconditioner
@@ -26,4 +26,5 @@ __all__ = [
     "balanced",
     "mean_solution",
     "resonance",
+    "unresolved",
 ]

@@ -61,6 +61,10 @@ class Solution:
     rounding : float
         Estimated root mean square change of the fitted values by the rounding of the moments, divided by the
         deviation of y: the largest of all outputs; 0 where no moments were summed.
+    unresolved : float
+        Largest singular value of the kernel that its blocks' precision does not resolve, divided by the
+        regularisation 1/gamma (with damping, by the root of 1/gamma^2 + damping). Above 1 the model lacks directions
+        of the kernel that the regularisation would let it use.
     """
 
     source: np.ndarray
@@ -69,6 +73,12 @@ class Solution:
     condition_number: float
     amplification: float = 0.0
     rounding: float = 0.0
+    unresolved: float = 0.0
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the precision of the moments resolves the regularisation."""
+        return self.rounding <= TOO_ROUGH and self.unresolved <= 1
 
     def of_units(self, centre: np.ndarray, scale: np.ndarray) -> "Solution":
         """Return the solution for y = centre + scale * Y, each (q,), where this is that for Y."""
@@ -80,8 +90,14 @@ def mean_solution(parts: Sequence[Solution]) -> Solution:
     """Return the mean of solutions at the same landmarks: its discriminants are the mean of theirs."""
     means = {name: np.mean([getattr(part, name) for part in parts], 0) for name in ("source", "target", "intercepts")}
     worst = {name: max(getattr(part, name) for part in parts)
-             for name in ("condition_number", "amplification", "rounding")}  # fmt: skip
+             for name in ("condition_number", "amplification", "rounding", "unresolved")}  # fmt: skip
     return Solution(**means, **worst)
+
+
+def unresolved(maps: FeatureMap, count: float, gamma: float, damping: float = 0.0, ridge: float = 0.0) -> float:
+    """Return `Solution.unresolved` for the weight of the training rows."""
+    dropped = maps.unresolved * count / len(maps.source)
+    return float(dropped / np.hypot((1 + ridge) / gamma, np.sqrt(damping)))
 
 
 @dataclass(frozen=True)
@@ -204,16 +220,17 @@ class LandmarkSystem:
             self._condition(gamma, damping, ridge),
             float(amplification),
             rounding,
+            unresolved(self.maps, self.n, gamma, damping, ridge),
         )
 
     def path(self, gammas: Sequence[float], damping: float = 0.0, ridge: float = 0.0) -> list[Solution]:
         """Return the solutions at every gamma."""
         return [self.solve(gamma, damping, ridge) for gamma in gammas]
 
-    def safe_gamma(self, gamma: float, most: float, damping: float = 0.0, ridge: float = 0.0) -> float | None:
-        """Return the largest gamma, in steps of 10^(1/4) down from one, whose `rounding` is at most `most`, if any."""
+    def safe_gamma(self, gamma: float, damping: float = 0.0, ridge: float = 0.0) -> float | None:
+        """Return the largest gamma, in steps of 10^(1/4) down from one, that the precision resolves, if any."""
         smaller = gamma * 10.0 ** -(np.arange(1, 61) / 4)
-        return next((float(g) for g in smaller if self.solve(g, damping, ridge).rounding <= most), None)
+        return next((float(g) for g in smaller if self.solve(g, damping, ridge).resolved), None)
 
     def _coefficients(
         self, gamma: float, damping: float, ridge: float, r_s: np.ndarray, r_t: np.ndarray
