@@ -1,8 +1,9 @@
-"""KSVD and the asymmetric Nystrom method: the identities of the reference, every kind of input, bad input."""
+"""KSVD and the asymmetric Nystrom method: the identities of the papers, every kind of input, bad input."""
 
 import dask
 import dask.array as da
 import numpy as np
+import oracle
 import pytest
 import scipy.sparse as sp
 import zarr
@@ -82,7 +83,7 @@ def test_the_largest_entry_of_a_left_vector_is_positive_and_the_right_one_goes_a
 
 
 @pytest.mark.parametrize("center", [False, True])
-def test_the_scaled_vectors_are_those_of_the_reference(oracle, center):
+def test_the_scaled_vectors_are_those_of_the_paper(center):
     """Centred: the core by its own means, the vectors by those of all rows and columns."""
     I, J = np.arange(50), np.arange(20, 60)  # noqa: E741
     given_ = {"n_landmarks": 1, "landmarks": (I, J), "n_probes": 0}
@@ -591,7 +592,7 @@ def sample(pairs, n, m):
 
 
 @pytest.mark.parametrize("center", [False, True])
-def test_the_error_against_the_exact_decomposition(oracle, center):
+def test_the_error_against_the_exact_decomposition(center):
     model = KSVD(KERNEL, 4, n_landmarks=30, center=center, compare_exact=True, random_state=0).fit(X, Z=Z)
     U, s, Vt = np.linalg.svd(centred(K, center))
     exact, mine = (U[:, :4], s[:4], Vt[:4].T), parts(model)
