@@ -65,6 +65,13 @@ def test_separate_row_and_column_landmarks():
     assert (len(model.row_landmarks_), len(model.column_landmarks_)) == (25, 30)
 
 
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def test_an_average_pair_of_points_has_exp_of_minus_one_by_default(convert):
+    model = AsKLSClassifier(gamma=1.0, n_landmarks=None, cv=None, merge="mean", damping=0.1).fit(convert(X), y)
+    squares = ((X[:, None] - X) ** 2).sum(2)
+    assert model.kernel_.bandwidth**2 == pytest.approx(squares.mean(), rel=1e-9)
+
+
 def kinds(tmp_path):
     stored = zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(64, 2), shards=(128, 2))
     labels = zarr.create_array(tmp_path / "y.zarr", data=y, chunks=(64,))

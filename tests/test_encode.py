@@ -66,6 +66,20 @@ def test_new_rows_use_all_folds_and_unseen_values_get_the_prior(rows):
     np.testing.assert_allclose(logit, np.log(p / (1 - p)), rtol=1e-5)
 
 
+def test_a_count_of_new_rows_is_on_the_scale_of_training_rows():
+    """Training rows are counted in all folds but their own, new rows in all: brought to as many folds, these agree."""
+    rng = np.random.default_rng(1)
+    buckets, folds = rng.integers(0, 4, (20_000, 1)) ** 2, np.arange(20_000) % 2
+    numeric, y = np.zeros((20_000, 0)), (rng.random(20_000) < 0.3).astype(np.int8)
+    encoder = fit(numeric, buckets, y, folds, n_buckets=16, smoothing=WEIGHT, with_counts=True)
+    mean, deviation = encoder.moments[-1]
+    count = encoder.transform(numeric, buckets)[:, -1] * deviation + mean
+    expected = np.log1p(np.bincount(buckets[:, 0])[buckets[:, 0]] / 2)
+    np.testing.assert_allclose(count, expected, rtol=1e-5)
+    training = encoder.transform_training(numeric, buckets, folds)[:, -1] * deviation + mean
+    np.testing.assert_allclose(count, training, atol=0.1)  # a bucket's folds differ by some 2 %
+
+
 def test_saved_and_loaded_it_is_the_same(rows, tmp_path):
     encoder = fitted(rows, names=(["I1", "I2"], ["C1", "C2", "C3"]))
     group = zarr.open_group(tmp_path / "e.zarr", mode="w", zarr_format=3)

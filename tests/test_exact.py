@@ -114,6 +114,15 @@ def test_products_of_tiles_are_dense_products(monkeypatch, kernel):
     np.testing.assert_allclose(found.matrix(), whole, atol=1e-12)
 
 
+@pytest.mark.parametrize("bands", [1, 2])
+def test_a_band_of_several_tiles_adds_them_up(monkeypatch, bands):
+    monkeypatch.setattr(tiles, "TILE", 16)
+    monkeypatch.setattr(tiles, "BANDS", bands)
+    Kc, Ka = Tiles(Precomputed(K).at(NUMBERS[:, None], NUMBERS[:, None], 70), 70).products(Y, Y[:, :2])
+    np.testing.assert_allclose(Kc, K @ Y, atol=1e-10)
+    np.testing.assert_allclose(Ka, K.T @ Y[:, :2], atol=1e-10)
+
+
 def test_products_of_tiles_are_the_same_whatever_the_number_of_workers(monkeypatch):
     """To the last bit: workers come and go while MINRES runs."""
     monkeypatch.setattr(tiles, "TILE", 16)

@@ -223,6 +223,18 @@ def test_asymmetry_of_every_kind_of_input(kernel):
 
 
 # ------------------------------------------------------------------------------------------- functions of other kernels
+@pytest.mark.parametrize("how", ["K'K", "KK'"])
+def test_products_on_few_landmarks_stand_for_all_training_points(how):
+    """The sum over the landmarks, times how many training points there are for each."""
+    some, matrix = np.array([3, 10, 11, 42]), K if how == "K'K" else K.T
+    landmarks = some[:, None]
+    at = Symmetrised(Precomputed(K), how).at(landmarks, landmarks, 60)
+    expected = 60 / 4 * matrix[some].T @ matrix[np.ix_(some, some)]
+    for found in (at.source(NUMBERS[:, None]), at.target(NUMBERS[:, None])):
+        np.testing.assert_allclose(found, expected, atol=1e-10)
+    np.testing.assert_allclose(at.tile(slice(1, 4), slice(0, 2)), expected[some][1:4, :2], atol=1e-10)
+
+
 @pytest.mark.parametrize("how", ["mean", "K'K", "KK'"])
 def test_symmetrised_is_the_dense_formula(how):
     expected = {"mean": (K + K.T) / 2, "K'K": K.T @ K, "KK'": K @ K.T}[how]

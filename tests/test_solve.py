@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ask_dask import moments, nystrom
-from ask_dask.kernels import RBF, SNE, StudentT
+from ask_dask.kernels import RBF, SNE, Precomputed, StudentT
 from ask_dask.solve import LandmarkSystem, resonance
 
 rng = np.random.default_rng(5)
@@ -79,6 +79,30 @@ def test_symmetric_kernel_gives_one_discriminant():
     at, solver = system(X, Y, everything, everything, RBF(1.5))
     f_source, f_target = decisions(at, solver.solve(2.0), X)
     np.testing.assert_allclose(f_source, f_target, atol=1e-8)
+
+
+INDEFINITE = np.random.default_rng(9).normal(size=(20, 20))
+INDEFINITE = (INDEFINITE + INDEFINITE.T) / 20
+
+
+def test_features_of_an_indefinite_core_give_it_back():
+    """A negative eigenvalue has its sign in one of the roles."""
+    maps = nystrom.feature_map(INDEFINITE, 1e-12)
+    found = (INDEFINITE @ maps.source) @ (INDEFINITE.T @ maps.target).T
+    np.testing.assert_allclose(found, INDEFINITE, atol=1e-12)
+    positive = nystrom.feature_map(INDEFINITE @ INDEFINITE, 1e-12)
+    assert positive.target is positive.source
+
+
+def test_an_indefinite_symmetric_kernel_on_all_landmarks_is_the_dual():
+    numbers, y = np.arange(20)[:, None], np.random.default_rng(10).normal(size=(20, 2))
+    at = Precomputed(INDEFINITE).at(numbers, numbers, 20)
+    found = moments.of_rows(numbers, rows_of(y), at, 1)
+    solver = LandmarkSystem(found, nystrom.feature_map(INDEFINITE, 1e-12))
+    expected = oracle.askls_dual(INDEFINITE, y, 0.7)
+    f_source, f_target = decisions(at, solver.solve(0.7), numbers)
+    np.testing.assert_allclose(f_source, expected.source(INDEFINITE), atol=1e-9)
+    np.testing.assert_allclose(f_target, expected.target(INDEFINITE), atol=1e-9)
 
 
 @settings(deadline=None, max_examples=25)
