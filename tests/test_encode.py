@@ -5,6 +5,7 @@ import pytest
 import zarr
 
 from ask_dask.encode import Encoder, NumericSums, fit
+from ask_dask.encode.tables import out_of_fold, squash
 from ask_dask.errors import InputError
 
 N, BUCKETS, FOLDS, WEIGHT = 300, 17, 5, 7.0
@@ -115,6 +116,56 @@ def test_column_of_nothing_but_missing_values(rows):
     encoder = fitted((np.full((N, 2), np.nan), *rows[1:]))
     assert not encoder.transform(np.full((N, 2), np.nan), rows[1])[:, :4].any()
     assert np.isfinite(encoder.transform(*rows[:2])).all()
+    assert not encoder.moments[:2].any()
+    assert not encoder.transform(np.full((N, 2), 7.0), rows[1])[:, :2].any()  # the first values that are there
+
+
+def test_logs_are_taken_in_float64_whatever_the_numbers():
+    for given in (np.array([3.3, -1e30], np.float32), np.array([3, -70_000], np.int32), [3, -2]):
+        found = squash(given)
+        exact = [np.sign(v) * np.log1p(abs(v)) for v in np.asarray(given, np.float64)]
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found, exact, rtol=1e-15)
+
+
+def test_sums_of_the_largest_numbers_are_those_of_whole_numbers_of_any_size():
+    """Squares of a hundred logs of 1e300 do not fit 64 bits."""
+    values = 1e300 * np.random.default_rng(2).random((300, 1))
+    found = sum(map(NumericSums.of, np.split(values, 3)), start=NumericSums.of(values[:0]))
+    steps = [round(step) for step in (squash(values[:, 0]) * 2**20).tolist()]
+    assert (found.rows, found.present[0]) == (300, 300)
+    assert (found.total[0], found.squares[0]) == (sum(steps), sum(step**2 for step in steps))
+    assert found.squares[0] > 2**63
+
+
+def test_tables_hold_zero_where_a_fold_has_no_row_in_a_bucket():
+    counts = np.array([[3, 0, 2], [4, 5, 0]], np.uint32)
+    values, _ = out_of_fold(counts, counts // 2, WEIGHT)
+    assert values.dtype == np.float32
+    assert not values[:, counts == 0].any() and values[1, counts > 0].tolist() == [
+        pytest.approx(np.log1p(n)) for n in (4, 0, 3, 0)
+    ]
+
+
+def test_two_values_are_enough_to_vary():
+    counts = np.array([[30, 20], [40, 50]], np.uint32)
+    assert (out_of_fold(counts, counts // [[2, 5]], WEIGHT)[1][:, 1] > 0.1).all()
+
+
+@pytest.mark.parametrize(("per_bucket", "varies"), [(1_333_334, True), (8_000_000, False)])
+def test_log_odds_that_differ_by_rounding_alone_are_constant(per_bucket, varies):
+    """Two buckets, one of which has one more positive label: log odds of 0 and 4 / n, deviation 2 / n."""
+    counts = np.full((2, 2), per_bucket, np.uint32)
+    positives = counts // 2 + np.array([0, 1], np.uint32)
+    _, ((_, deviation), _) = out_of_fold(counts, positives, 1e-6)
+    assert deviation == (pytest.approx(2 / per_bucket, rel=0.01) if varies else 0)
+
+
+def test_counts_that_differ_by_rounding_alone_are_constant():
+    """Logs near 14 are float32 numbers 1e-6 apart."""
+    counts = np.array([[1_000_000, 1_000_004]] * 2, np.uint32)
+    _, (_, (mean, deviation)) = out_of_fold(counts, counts // 2, WEIGHT)
+    assert mean == pytest.approx(np.log(1e6), rel=1e-5) and deviation == 0
 
 
 def test_numeric_sums_are_exact_in_any_order():
