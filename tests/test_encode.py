@@ -91,7 +91,7 @@ def test_saved_and_loaded_it_is_the_same(rows, tmp_path):
         "I1", "I2", "I1_missing", "I2_missing", "C1_logit", "C2_logit", "C3_logit", "C1_count", "C2_count", "C3_count",
     ]  # fmt: skip
     np.testing.assert_array_equal(loaded.transform(*rows[:2]), encoder.transform(*rows[:2]))
-    with pytest.raises(InputError, match="tables by fold"):
+    with pytest.raises(InputError, match=r"^This encoder has no tables by fold"):
         loaded.transform_training(*rows[:2], rows[3])
 
 
@@ -110,6 +110,26 @@ def test_few_rows_and_one_sided_folds_give_finite_features(rows, n):
     encoder = fitted((numeric, buckets, y, folds), n_folds=4)
     assert np.isfinite(encoder.transform_training(numeric, buckets, folds)).all()
     assert np.isfinite(encoder.transform(numeric, buckets)).all()
+    assert encoder.fold_rows.tolist() == [n - n // 2, n // 2, 0, 0]
+    assert encoder.fold_positives.tolist() == [0, n // 2, 0, 0]
+
+
+def test_what_is_not_said_is_twenty_rows_seed_zero_and_no_counts(rows):
+    short = fit(*rows, n_buckets=BUCKETS)
+    said = fit(*rows, n_buckets=BUCKETS, n_folds=FOLDS, smoothing=20.0, random_state=0, with_counts=False)
+    assert short.fingerprint == said.fingerprint and short.random_state == 0
+    assert fit(*rows, n_buckets=BUCKETS, random_state=9).random_state == 9
+    assert short.fold_values.shape == (3, 1, FOLDS, BUCKETS)
+    assert short.counts.dtype == short.sums.dtype == np.uint32
+
+
+def test_folds_of_one_byte_and_many_buckets_are_looked_up_alike(rows):
+    numeric, buckets, y, folds = rows
+    found = [
+        fitted((numeric, buckets * 20, y, some), n_buckets=300).transform_training(numeric, buckets * 20, some)
+        for some in (folds, folds.astype(np.uint8))
+    ]
+    np.testing.assert_array_equal(*found)
 
 
 def test_column_of_nothing_but_missing_values(rows):
@@ -184,6 +204,7 @@ def test_numeric_sums_are_exact_in_any_order():
         (lambda x, b: (x[:, :1], b), "2 numeric and 3 categorical"),
         (lambda x, b: (x, b[:5]), "same rows"),
         (lambda x, b: (x, b + BUCKETS), "outside 0..16"),
+        (lambda x, b: (x, np.where(np.arange(N)[:, None] == 7, BUCKETS, b)), "outside 0..16"),
     ],
 )
 def test_arrays_that_do_not_belong(rows, change, message):
