@@ -129,3 +129,24 @@ def test_unknown_kernel_and_parameter():
         kernel_from_dict({"name": "Foo"})
     with pytest.raises(InputError, match="bandwidth"):
         kernel_from_dict({"name": "RBF", "width": 3})
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: RBF(0.0), r"^RBF: bandwidth is 0\.0 and must be a number above 0"),
+        (lambda: Laplacian(-1.0), r"^Laplacian: bandwidth is -1\.0 and must be a number above 0"),
+        (lambda: Polynomial(degree=0), "^Polynomial: degree is 0 and must be a number above 0"),
+        (lambda: Polynomial(scale=-2.0), r"^Polynomial: scale is -2\.0 and must be a number above 0"),
+    ],
+)
+def test_a_parameter_that_cannot_be_is_named_with_its_kernel(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("kernel", FORMULAS, ids=repr)
+def test_a_kernel_of_float32_points_is_float32(kernel):
+    found = kernel(X.astype(np.float32), Z.astype(np.float32))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, kernel(X, Z), rtol=1e-3, atol=1e-6)
