@@ -150,3 +150,18 @@ def test_a_kernel_of_float32_points_is_float32(kernel):
     found = kernel(X.astype(np.float32), Z.astype(np.float32))
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, kernel(X, Z), rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.5), SNE(1.5), StudentT()], ids=repr)
+def test_sparse_and_dense_points_meet(kernel):
+    for x, z in ((sp.csr_matrix(X), Z), (X, sp.csr_matrix(Z))):
+        np.testing.assert_allclose(kernel(x, z), kernel(X, Z), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("types", "rtol"), [((np.float32, np.float64), 1e-12), ((np.float64, np.float32), 1e-4)])
+def test_points_of_two_precisions_meet_in_the_wider_one(types, rtol):
+    """The points x are used to the precision that is asked, and the points z are centred in their own."""
+    x, z = X.astype(types[0]), Z.astype(types[1])
+    found = RBF(1.5)(x, z)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, RBF(1.5)(x.astype(np.float64), z.astype(np.float64)), rtol=rtol)
