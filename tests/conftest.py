@@ -1,4 +1,4 @@
-"""Where the real data are, the oracle beside them, and which versions a run is with."""
+"""Fixtures of several test files, and which versions a run is with."""
 
 import importlib.metadata
 import importlib.util
@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import uuid
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -148,23 +147,3 @@ def data():
     if not DATA.is_dir():
         pytest.skip(f"the real data are not at {DATA}; set ASK_DASK_DATA to their folder")
     return DATA
-
-
-@pytest.fixture(scope="session")
-def reference(data):
-    """The folder of the dense reference implementations, beside the data."""
-    folder = data.parent / "reference"
-    if not folder.is_dir():
-        pytest.skip(f"the reference implementations are not at {folder}")
-    return folder
-
-
-@pytest.fixture(scope="session")
-def oracle(reference):
-    """The dense reference implementations, as a module."""
-    sys.path.insert(0, str(reference))
-    try:
-        import oracle
-    finally:
-        sys.path.pop(0)
-    return oracle

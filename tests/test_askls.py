@@ -5,6 +5,7 @@ import warnings
 import dask
 import dask.array as da
 import numpy as np
+import oracle
 import pytest
 import scipy.sparse as sp
 import zarr
@@ -41,23 +42,34 @@ def test_scikit_learn_conventions(estimator, check):
 
 
 @pytest.mark.parametrize("kernel", [SNE(0.7), SNE(0.7, "exact"), StudentT(), RBF(0.7)], ids=repr)
-def test_every_point_a_landmark_is_the_exact_dual(oracle, kernel):
+def test_every_point_a_landmark_is_the_exact_dual(kernel):
     few, labels = X[:80], y[:80]
     model = AsKLSClassifier(kernel, gamma=3.0, n_landmarks=None, cv=None, merge="mean").fit(few, labels)
     K, new = kernel(few, few), kernel.at(few, few, 80, few)
-    a, c, b1, b2 = oracle.askls_dual(K, 2.0 * labels - 1, 3.0)
-    np.testing.assert_allclose(model.decision_source(X), (new.source(X) @ c + b1)[:, 0], atol=1e-8)
-    np.testing.assert_allclose(model.decision_target(X), (new.target(X) @ a + b2)[:, 0], atol=1e-8)
+    expected = oracle.askls_dual(K, 2.0 * labels - 1, 3.0)
+    np.testing.assert_allclose(model.decision_source(X), expected.source(new.source(X))[:, 0], atol=1e-8)
+    np.testing.assert_allclose(model.decision_target(X), expected.target(new.target(X).T)[:, 0], atol=1e-8)
     mean = (model.decision_source(X) + model.decision_target(X)) / 2
     np.testing.assert_allclose(model.decision_function(X), mean, atol=1e-12)
 
 
-def test_separate_row_and_column_landmarks(reference):
-    gold = np.load(reference / "golden.npz")
-    model = AsKLSClassifier(SNE(1.5, "exact"), 4.0, cv=None, merge="source", landmarks=(gold["I"], gold["J"]))
-    model.fit(gold["X"], gold["y"])
-    np.testing.assert_allclose(model.decision_function(gold["X"]), gold["primal_f"][:, 0], atol=1e-8)
+def test_separate_row_and_column_landmarks():
+    few, labels = np.random.default_rng(7).normal(size=(60, 4)), np.arange(60) % 2
+    rows, columns = np.arange(25), np.arange(10, 40)
+    model = AsKLSClassifier(SNE(1.5, "exact"), 2.5, cv=None, merge="source", landmarks=(rows, columns))
+    model.fit(few, labels)
+    K = oracle.sne(few, few, 1.5, few)
+    source, target = oracle.landmark_features(K[:, columns], K[np.ix_(rows, columns)], K[rows])
+    w, _, intercepts = oracle.askls_primal(source, target, 2.0 * labels - 1, 2.5)
+    np.testing.assert_allclose(model.decision_function(few), (source @ w + intercepts[0])[:, 0], atol=1e-8)
     assert (len(model.row_landmarks_), len(model.column_landmarks_)) == (25, 30)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def test_an_average_pair_of_points_has_exp_of_minus_one_by_default(convert):
+    model = AsKLSClassifier(gamma=1.0, n_landmarks=None, cv=None, merge="mean", damping=0.1).fit(convert(X), y)
+    squares = ((X[:, None] - X) ** 2).sum(2)
+    assert model.kernel_.bandwidth**2 == pytest.approx(squares.mean(), rel=1e-9)
 
 
 def kinds(tmp_path):

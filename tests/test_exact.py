@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import dask
 import numpy as np
+import oracle
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
@@ -65,28 +66,27 @@ def points_of(kernel):
 # ------------------------------------------------------------------------------------------------------------- dense
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 2**31), st.integers(2, 40), st.integers(1, 4), st.floats(0.05, 20))
-def test_dense_is_the_dual_of_the_oracle(oracle, seed, n, q, gamma):
+def test_dense_is_the_dual_of_the_oracle(seed, n, q, gamma):
     random = np.random.default_rng(seed)
     K, Y = random.normal(size=(n, n)), random.normal(size=(n, q))
     system = DenseSystem(K, Y)
     if np.abs(1 - gamma * system.singular_values).min() < 1e-4:
         return
-    s, (a, c, b1, b2) = system.solve(gamma), oracle.askls_dual(K, Y, gamma)
-    for found, expected in ((s.target, a), (s.source, c), (s.intercepts, [b1, b2])):
+    s, (a, c, intercepts) = system.solve(gamma), oracle.askls_dual(K, Y, gamma)
+    for found, expected in ((s.target, a), (s.source, c), (s.intercepts, intercepts)):
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(a).max())
-    np.testing.assert_allclose(system.singular_values, np.linalg.svd(oracle.centre(K))[1], atol=1e-9)
+    np.testing.assert_allclose(system.singular_values, np.linalg.svd(oracle.centred(K))[1], atol=1e-9)
 
 
 @pytest.mark.parametrize("damping", [0.0, 0.5])
-def test_the_path_is_the_single_solutions_and_damping_the_formula_on_modes(oracle, damping):
+def test_the_path_is_the_single_solutions_and_damping_the_formula_on_modes(damping):
     gammas = (0.3, 2.0, 9.0)
-    _, expected = oracle.askls_path(*oracle.landmark_features(K, K, K), Y, gammas, damping)
-    Ps, Pt = oracle.landmark_features(K, K, K)
-    for gamma, s, (w, v, b1, b2) in zip(gammas, DenseSystem(K, Y).path(gammas, damping), expected, strict=True):
+    _, solutions = oracle.askls_path(K, Y, gammas, damping)
+    for gamma, s, expected in zip(gammas, DenseSystem(K, Y).path(gammas, damping), solutions, strict=True):
         alone = DenseSystem(K, Y).solve(gamma, damping)
         np.testing.assert_array_equal(s.source, alone.source)
-        np.testing.assert_allclose(K @ s.source + s.intercepts[0], Ps @ w + b1, atol=1e-8)
-        np.testing.assert_allclose(K.T @ s.target + s.intercepts[1], Pt @ v + b2, atol=1e-8)
+        np.testing.assert_allclose(K @ s.source + s.intercepts[0], expected.source(K), atol=1e-8)
+        np.testing.assert_allclose(K.T @ s.target + s.intercepts[1], expected.target(K), atol=1e-8)
 
 
 @settings(deadline=None, max_examples=8)
@@ -112,6 +112,15 @@ def test_products_of_tiles_are_dense_products(monkeypatch, kernel):
     np.testing.assert_allclose(Kc, whole @ Y, atol=1e-10)
     np.testing.assert_allclose(Ka, whole.T @ Y[:, :2], atol=1e-10)
     np.testing.assert_allclose(found.matrix(), whole, atol=1e-12)
+
+
+@pytest.mark.parametrize("bands", [1, 2])
+def test_a_band_of_several_tiles_adds_them_up(monkeypatch, bands):
+    monkeypatch.setattr(tiles, "TILE", 16)
+    monkeypatch.setattr(tiles, "BANDS", bands)
+    Kc, Ka = Tiles(Precomputed(K).at(NUMBERS[:, None], NUMBERS[:, None], 70), 70).products(Y, Y[:, :2])
+    np.testing.assert_allclose(Kc, K @ Y, atol=1e-10)
+    np.testing.assert_allclose(Ka, K.T @ Y[:, :2], atol=1e-10)
 
 
 def test_products_of_tiles_are_the_same_whatever_the_number_of_workers(monkeypatch):

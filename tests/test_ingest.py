@@ -100,6 +100,34 @@ def test_criteo_store_is_what_the_encoder_makes_of_the_parsed_rows(made):
     np.testing.assert_array_equal(group["X"][:], expected)
 
 
+def test_folds_of_rows_by_two_seeds_meet_by_chance_alone():
+    """As often as independent folds do: 1 in 5, also where rows are shifted or swapped."""
+    n, n_folds = 20_000, 5
+    folds = {seed: assign_folds(0, n, n_folds, seed) for seed in (0, 1, 2, 3, 1 << 40)}
+    within = 4 * np.sqrt(1 / n_folds * (1 - 1 / n_folds) / n)  # four standard deviations of a share
+    for seed, found in folds.items():
+        assert np.abs(np.bincount(found, minlength=n_folds) / n - 1 / n_folds).max() < within
+        for other, others in folds.items():
+            places = {"as they are": others, "shifted": np.roll(others, 1), "swapped": others[np.arange(n) ^ 1]}
+            for how, moved in places.items():
+                if (seed, how) != (other, "as they are"):
+                    assert abs((found == moved).mean() - 1 / n_folds) < within, (seed, other, how)
+
+
+@pytest.mark.parametrize("n_folds", [2, 4])
+def test_a_store_is_encoded_in_the_folds_of_its_seed(made, n_folds):
+    content = text(60)
+    rows = parse(content, find_layout(CRITEO, content, "a"), Hashing(512, 3)).arrays
+    found = made(content, n_folds=n_folds, random_state=3)["X"][:]
+    expected = {}
+    for seed in (0, 3):
+        folds = assign_folds(0, 60, n_folds, seed)
+        encoder = fit(rows["numeric"], rows["codes"].T, rows["y"], folds, n_buckets=512, n_folds=n_folds)
+        expected[seed] = encoder.transform_training(rows["numeric"], rows["codes"].T, folds)
+    np.testing.assert_array_equal(found, expected[3])
+    assert np.abs(expected[0] - expected[3]).max() > 0.1
+
+
 def test_avazu_store(made):
     group = made(real("avazu"), "avazu")
     about = store.about(group)

@@ -1,6 +1,7 @@
 """Kernels against the dense oracle, alone and at landmarks."""
 
 import numpy as np
+import oracle
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
@@ -29,7 +30,7 @@ def test_formula(kernel, convert):
     np.testing.assert_allclose(kernel(convert(X), convert(Z)), expected, rtol=1e-10)
 
 
-def test_normalised_kernels_equal_the_oracle(oracle):
+def test_normalised_kernels_equal_the_oracle():
     np.testing.assert_allclose(SNE(1.5)(X, Z), oracle.sne(X, Z, 1.5, Z), rtol=1e-10)
     np.testing.assert_allclose(StudentT()(X, Z), oracle.student_t(X, Z, Z), rtol=1e-10)
 
@@ -128,3 +129,39 @@ def test_unknown_kernel_and_parameter():
         kernel_from_dict({"name": "Foo"})
     with pytest.raises(InputError, match="bandwidth"):
         kernel_from_dict({"name": "RBF", "width": 3})
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: RBF(0.0), r"^RBF: bandwidth is 0\.0 and must be a number above 0"),
+        (lambda: Laplacian(-1.0), r"^Laplacian: bandwidth is -1\.0 and must be a number above 0"),
+        (lambda: Polynomial(degree=0), "^Polynomial: degree is 0 and must be a number above 0"),
+        (lambda: Polynomial(scale=-2.0), r"^Polynomial: scale is -2\.0 and must be a number above 0"),
+    ],
+)
+def test_a_parameter_that_cannot_be_is_named_with_its_kernel(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("kernel", FORMULAS, ids=repr)
+def test_a_kernel_of_float32_points_is_float32(kernel):
+    found = kernel(X.astype(np.float32), Z.astype(np.float32))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, kernel(X, Z), rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.5), SNE(1.5), StudentT()], ids=repr)
+def test_sparse_and_dense_points_meet(kernel):
+    for x, z in ((sp.csr_matrix(X), Z), (X, sp.csr_matrix(Z))):
+        np.testing.assert_allclose(kernel(x, z), kernel(X, Z), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("types", "rtol"), [((np.float32, np.float64), 1e-12), ((np.float64, np.float32), 1e-4)])
+def test_points_of_two_precisions_meet_in_the_wider_one(types, rtol):
+    """The points x are used to the precision that is asked, and the points z are centred in their own."""
+    x, z = X.astype(types[0]), Z.astype(types[1])
+    found = RBF(1.5)(x, z)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, RBF(1.5)(x.astype(np.float64), z.astype(np.float64)), rtol=rtol)

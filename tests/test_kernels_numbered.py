@@ -7,6 +7,7 @@ from itertools import product
 
 import dask.array as da
 import numpy as np
+import oracle
 import pytest
 import scipy.io
 import scipy.sparse as sp
@@ -80,13 +81,13 @@ def test_numbers_may_come_as_a_column_or_flat(kind):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_unseen_points_are_predicted_from_their_rows_and_columns(oracle, solver):
+def test_unseen_points_are_predicted_from_their_rows_and_columns(solver):
     train, new = np.random.default_rng(1).permutation(60)[:40], np.arange(0, 60, 7)
     solver = solver | ({"n_landmarks": 40} if "n_landmarks" in solver else {})
     model = AsKLSRegressor(Precomputed(sp.csr_matrix(K)), **EXACT | solver).fit(train, VALUES[train])
-    a, c, b1, b2 = oracle.askls_dual(K[np.ix_(train, train)], VALUES[train], 0.05)
-    np.testing.assert_allclose(model.decision_source(new), K[np.ix_(new, train)] @ c + b1, atol=1e-6)
-    np.testing.assert_allclose(model.decision_target(new), K[np.ix_(train, new)].T @ a + b2, atol=1e-6)
+    expected = oracle.askls_dual(K[np.ix_(train, train)], VALUES[train], 0.05)
+    np.testing.assert_allclose(model.decision_source(new), expected.source(K[np.ix_(new, train)]), atol=1e-6)
+    np.testing.assert_allclose(model.decision_target(new), expected.target(K[np.ix_(train, new)]), atol=1e-6)
 
 
 def test_searches_and_splits_see_numbers_like_any_other_rows():
@@ -157,14 +158,14 @@ def test_a_large_sparse_matrix_is_never_made_dense():
 # ---------------------------------------------------------------------------------------------------------- asymmetry
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("triangle", [np.triu, np.tril])
-def test_both_triangles_count(oracle, solver, triangle):
+def test_both_triangles_count(solver, triangle):
     changed = K + 0.3 * triangle(rng.uniform(size=(60, 60)), 1 if triangle is np.triu else -1)
     answers = []
     for matrix in (K, changed):
         model = AsKLSRegressor(Precomputed(matrix), **EXACT | solver).fit(NUMBERS, VALUES)
-        a, c, b1, b2 = oracle.askls_dual(matrix, VALUES, 0.05)
-        np.testing.assert_allclose(model.decision_source(NUMBERS), matrix @ c + b1, atol=1e-6)
-        np.testing.assert_allclose(model.decision_target(NUMBERS), matrix.T @ a + b2, atol=1e-6)
+        expected = oracle.askls_dual(matrix, VALUES, 0.05)
+        np.testing.assert_allclose(model.decision_source(NUMBERS), expected.source(matrix), atol=1e-6)
+        np.testing.assert_allclose(model.decision_target(NUMBERS), expected.target(matrix), atol=1e-6)
         answers.append(model.discriminants(NUMBERS))
     assert np.abs(answers[0] - answers[1]).max(0).min() > 1e-3
     assert model.asymmetry_ == pytest.approx(np.linalg.norm(changed - changed.T) / np.linalg.norm(changed))
@@ -188,13 +189,13 @@ class Tilted(Kernel):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_a_kernel_that_says_nothing_is_asymmetric(oracle, solver):
+def test_a_kernel_that_says_nothing_is_asymmetric(solver):
     points = rng.normal(size=(60, 2))
     whole = Downhill()(points, points)
     model = AsKLSRegressor(Downhill(), **EXACT | solver).fit(points, VALUES)
-    a, c, b1, b2 = oracle.askls_dual(whole, VALUES, 0.05)
-    np.testing.assert_allclose(model.decision_source(points), whole @ c + b1, atol=1e-6)
-    np.testing.assert_allclose(model.decision_target(points), whole.T @ a + b2, atol=1e-6)
+    expected = oracle.askls_dual(whole, VALUES, 0.05)
+    np.testing.assert_allclose(model.decision_source(points), expected.source(whole), atol=1e-6)
+    np.testing.assert_allclose(model.decision_target(points), expected.target(whole), atol=1e-6)
     assert model.asymmetry_ > 0.5
 
 
@@ -222,6 +223,18 @@ def test_asymmetry_of_every_kind_of_input(kernel):
 
 
 # ------------------------------------------------------------------------------------------- functions of other kernels
+@pytest.mark.parametrize("how", ["K'K", "KK'"])
+def test_products_on_few_landmarks_stand_for_all_training_points(how):
+    """The sum over the landmarks, times how many training points there are for each."""
+    some, matrix = np.array([3, 10, 11, 42]), K if how == "K'K" else K.T
+    landmarks = some[:, None]
+    at = Symmetrised(Precomputed(K), how).at(landmarks, landmarks, 60)
+    expected = 60 / 4 * matrix[some].T @ matrix[np.ix_(some, some)]
+    for found in (at.source(NUMBERS[:, None]), at.target(NUMBERS[:, None])):
+        np.testing.assert_allclose(found, expected, atol=1e-10)
+    np.testing.assert_allclose(at.tile(slice(1, 4), slice(0, 2)), expected[some][1:4, :2], atol=1e-10)
+
+
 @pytest.mark.parametrize("how", ["mean", "K'K", "KK'"])
 def test_symmetrised_is_the_dense_formula(how):
     expected = {"mean": (K + K.T) / 2, "K'K": K.T @ K, "KK'": K @ K.T}[how]

@@ -4,10 +4,12 @@ import importlib
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from dask.system import CPU_COUNT
 from machines import program
 from sklearn.linear_model import RidgeCV
 
@@ -46,26 +48,48 @@ def test_held_out_auroc_on_real_logs(printed, data, name, file, floor):
 
 @pytest.mark.slow
 def test_the_benchmark_prints_one_line_of_figures(printed):
+    """One repeat: each figure is that of the parts that it is made of, in its unit."""
     found = printed("bench/landmark_fit.py", "--rows", 5000, "--repeats", 1)
-    assert found["rows"] == 5000 and found["syrk_gflops"] > 0 and found["times_faster_than_scikit_learn"] > 0
+    assert (found["rows"], found["landmarks"], found["cores"]) == (5000, 1000, CPU_COUNT)
+    gigaflops = 2 * 1000**2 / 1e9  # a row and Gram
+    for name, grams in (("sne", 2), ("rbf", 1)):
+        share = grams * gigaflops * found[f"{name}_rows_per_s"] / found["syrk_gflops"]
+        assert found[f"{name}_share_of_syrk"] == pytest.approx(share, rel=0.01, abs=5e-4)
+        assert 0 < share < 1.5  # of the machine's own rate, as nearly as one repeat tells
+    ratio = found["scikit_learn_s"] / found["rbf_fit_s"]
+    slack = 0.006 * (1 / found["scikit_learn_s"] + 1 / found["rbf_fit_s"])  # both are given in hundredths
+    assert found["times_faster_than_scikit_learn"] == pytest.approx(ratio, rel=slack, abs=0.006)
+    assert 1 < found["syrk_gflops"] < 200 * found["cores"]  # float32 of one core: at most 2 x 32 at some GHz
+    features = 5000 * 1000 * 4 >> 20
+    assert features <= found["peak_mib_above_start"]["scikit_learn"] < 100 * features
 
 
 @pytest.mark.slow
 def test_ksvd_out_of_core_prints_its_error_and_peak(printed):
+    started = time.monotonic()
     found = printed("bench/ksvd.py", "--rows", 3000, "--landmarks", 300, "--components", 5)
+    elapsed = time.monotonic() - started
     assert 0 < found["estimated_error"] < 0.1 and found["largest_departure_from_unit_length"] < 1e-4
-    assert found["fit_s"] > 0 and found["peak_mib_above_data"] > 0
+    assert found["kernel_matrix_gib"] == round(8 * 3000**2 / 2**30, 1)
+    assert found["values"] == sorted(found["values"], reverse=True) and found["values"][-1] > 0
+    core = 8 * 300**2 / 2**20  # MiB
+    assert core < found["peak_mib_above_data"] < 2 << 10  # of the memory that it was given
+    assert 0 < found["fit_s"] + found["vectors_s"] < elapsed
 
 
 def test_clicks_are_embedded_by_rows_and_columns(printed):
     sizes = ("--rows", 3000, "--columns", 1500, "--dim", 32, "--landmarks", 100, "--components", 5)
+    started = time.monotonic()
     found = printed("bench/clicks.py", *sizes, "--bandwidths", 0.7)
+    elapsed = time.monotonic() - started
     assert 26 < found["entries_a_row"] < 39 and 0.6 < found["best_auroc"] < 0.9
     for method in ("KSVD", "KSVD, unit columns", "KSVD, coupled", "KPCA"):
         assert found[method]["components"] == 5 and 0 < found[method]["estimated_error"] < 1
         assert 0.45 < found[method]["auroc"] < found["best_auroc"]
-    seconds, peak = found["seconds_and_peak_mib_above_start"]["KSVD: fit"]
-    assert seconds > 0 and 0 < peak < 500
+    steps = found["seconds_and_peak_mib_above_start"]
+    assert len(steps) == 1 + 4 * 4  # making, then choosing, fitting, scores and judging of each method
+    assert 0 < sum(seconds for seconds, _ in steps.values()) < elapsed
+    assert 0 < steps["KSVD: fit"][1] < 500
 
 
 def table(script, *arguments):

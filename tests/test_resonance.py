@@ -3,8 +3,10 @@
 import warnings
 
 import numpy as np
+import oracle
 import pytest
 import scipy.io
+from sklearn.model_selection import KFold
 
 from ask_dask import AsKLSClassifier, AsKLSRegressor, compute
 from ask_dask.errors import InputError, ResonanceWarning
@@ -116,6 +118,29 @@ def test_symmetric_kernels_give_the_ls_svm(how, change):
     assert model.asymmetry_ < 1e-12
     np.testing.assert_allclose(model.decision_source(NUMBERS), ls_svm(symmetric, Y, 0.4), atol=1e-6)
     np.testing.assert_allclose(model.decision_target(NUMBERS), model.decision_source(NUMBERS), atol=1e-6)
+
+
+@pytest.mark.parametrize("damping", [0.0, 0.3])
+@pytest.mark.parametrize("gamma", [0.05, 0.9, 20.0])
+@pytest.mark.parametrize("change", [{}, {"n_landmarks": 70}])
+def test_the_condition_number_is_that_of_the_system(change, gamma, damping):
+    """Damping puts its root times the identity below the matrix whose squared error is least."""
+    model = AsKLSRegressor(Precomputed(K), gamma, damping=damping, **ALL_ROWS | change).fit(NUMBERS, Y)
+    system = oracle.saddle(oracle.centred(K), gamma)
+    expected = np.linalg.cond(np.vstack([system, np.sqrt(damping) * np.eye(len(system))]))
+    assert model.resonance_.condition_number == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("change", [{}, {"n_landmarks": 70}])
+def test_the_gap_of_folds_is_that_of_the_worst_of_their_models(change):
+    """The condition numbers of the folds' models are far apart, and the largest one counts."""
+    splits = list(KFold(3).split(NUMBERS))
+    conditions = [np.linalg.cond(oracle.saddle(oracle.centred(K[np.ix_(train, train)]), 0.9)) for train, _ in splits]
+    assert max(conditions) > 1.5 * min(conditions)
+    params = ALL_ROWS | {"cv": splits, "merge": "stack"} | change
+    found = AsKLSRegressor(Precomputed(K), 0.9, **params).fit(NUMBERS, Y).resonance_
+    largest = np.linalg.svd(oracle.centred(K))[1].max()
+    assert found.fold_gap == pytest.approx((1 + 0.9 * largest) / max(conditions), rel=1e-6)
 
 
 def test_a_resonance_of_a_folds_model_is_told_where_stacking_uses_it():

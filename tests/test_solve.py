@@ -1,12 +1,13 @@
 """Moments, feature maps and solves against the dense oracle."""
 
 import numpy as np
+import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ask_dask import moments, nystrom
-from ask_dask.kernels import RBF, SNE, StudentT
+from ask_dask.kernels import RBF, SNE, Precomputed, StudentT
 from ask_dask.solve import LandmarkSystem, resonance
 
 rng = np.random.default_rng(5)
@@ -33,37 +34,43 @@ def decisions(at, solution, X):
 
 
 @pytest.mark.parametrize("gamma", [0.5, 30.0])
-def test_all_points_as_landmarks_equal_the_golden_dual(reference, gamma):
-    gold = np.load(reference / "golden.npz")
-    everything = np.arange(60)
-    at, solver = system(gold["X"], gold["y"][:, None], everything, everything)
-    f_source, f_target = decisions(at, solver.solve(gamma), gold["Xnew"])
-    np.testing.assert_allclose(f_source, gold[f"fs_{gamma}"], atol=1e-8)
-    np.testing.assert_allclose(f_target, gold[f"ft_{gamma}"], atol=1e-8)
+def test_all_points_as_landmarks_are_the_dual_at_new_points(gamma):
+    everything, new = np.arange(60), np.random.default_rng(6).normal(size=(9, 4))
+    at, solver = system(X, Y, everything, everything)
+    expected = oracle.askls_dual(oracle.sne(X, X, 1.5, X), Y, gamma)
+    f_source, f_target = decisions(at, solver.solve(gamma), new)
+    np.testing.assert_allclose(f_source, expected.source(oracle.sne(new, X, 1.5, X)), atol=1e-8)
+    np.testing.assert_allclose(f_target, expected.target(oracle.sne(X, new, 1.5, X)), atol=1e-8)
 
 
-def test_separate_row_and_column_landmarks_equal_the_golden_primal(reference):
-    gold = np.load(reference / "golden.npz")
-    at, solver = system(gold["X"], gold["y"][:, None], gold["I"], gold["J"], SNE(1.5, "exact"))
-    np.testing.assert_allclose(decisions(at, solver.solve(4.0), gold["X"])[0], gold["primal_f"], atol=1e-8)
-    np.testing.assert_allclose(solver.singular_values, gold["sigma"], atol=1e-8)
+def test_separate_row_and_column_landmarks_are_the_dual_of_their_kernel():
+    rows, columns = (np.random.default_rng(seed).permutation(60)[:n] for seed, n in ((7, 25), (8, 30)))
+    at, solver = system(X, Y, rows, columns, SNE(1.5, "exact"))
+    K = oracle.sne(X, X, 1.5, X)
+    source, target = oracle.landmark_features(K[:, columns], K[np.ix_(rows, columns)], K[rows])
+    sigma, [expected] = oracle.askls_path(source @ target.T, Y, [4.0])
+    f_source, f_target = decisions(at, solver.solve(4.0), X)
+    np.testing.assert_allclose(f_source, expected.source(source @ target.T), atol=1e-8)
+    np.testing.assert_allclose(f_target, expected.target(source @ target.T), atol=1e-8)
+    np.testing.assert_allclose(solver.singular_values, sigma[:25], atol=1e-8)
 
 
 @pytest.mark.parametrize("kernel", [SNE(1.5), StudentT(), RBF(1.5)], ids=repr)
 @pytest.mark.parametrize("treatment", [{}, {"damping": 0.5}, {"ridge": 1.5}])
-def test_solution_equals_the_oracle(oracle, kernel, treatment):
+def test_solution_equals_the_oracle(kernel, treatment):
     landmarks = rng.permutation(60)[:25]
     several = np.hstack([Y, rng.normal(size=(60, 2))])
     at, solver = system(X, several, landmarks, landmarks, kernel)
     C, R = at.both(X)
-    Ps, Pt = oracle.landmark_features(C, at.source(X[landmarks]), R.T)
+    source, target = oracle.landmark_features(C, at.source(X[landmarks]), R.T)
     if "ridge" in treatment:
-        w, v, b1, b2 = oracle.askls_primal(Ps, Pt, several, 4.0, **treatment)
+        w, v, intercepts = oracle.askls_primal(source, target, several, 4.0, **treatment)
+        expected = source @ w + intercepts[0], target @ v + intercepts[1]
     else:
-        _, [(w, v, b1, b2)] = oracle.askls_path(Ps, Pt, several, [4.0], **treatment)
-    f_source, f_target = decisions(at, solver.solve(4.0, **treatment), X)
-    np.testing.assert_allclose(f_source, Ps @ w + b1, atol=1e-8)
-    np.testing.assert_allclose(f_target, Pt @ v + b2, atol=1e-8)
+        _, [solution] = oracle.askls_path(source @ target.T, several, [4.0], **treatment)
+        expected = solution.source(source @ target.T), solution.target(source @ target.T)
+    for found, wanted in zip(decisions(at, solver.solve(4.0, **treatment), X), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-8)
 
 
 def test_symmetric_kernel_gives_one_discriminant():
@@ -72,6 +79,30 @@ def test_symmetric_kernel_gives_one_discriminant():
     at, solver = system(X, Y, everything, everything, RBF(1.5))
     f_source, f_target = decisions(at, solver.solve(2.0), X)
     np.testing.assert_allclose(f_source, f_target, atol=1e-8)
+
+
+INDEFINITE = np.random.default_rng(9).normal(size=(20, 20))
+INDEFINITE = (INDEFINITE + INDEFINITE.T) / 20
+
+
+def test_features_of_an_indefinite_core_give_it_back():
+    """A negative eigenvalue has its sign in one of the roles."""
+    maps = nystrom.feature_map(INDEFINITE, 1e-12)
+    found = (INDEFINITE @ maps.source) @ (INDEFINITE.T @ maps.target).T
+    np.testing.assert_allclose(found, INDEFINITE, atol=1e-12)
+    positive = nystrom.feature_map(INDEFINITE @ INDEFINITE, 1e-12)
+    assert positive.target is positive.source
+
+
+def test_an_indefinite_symmetric_kernel_on_all_landmarks_is_the_dual():
+    numbers, y = np.arange(20)[:, None], np.random.default_rng(10).normal(size=(20, 2))
+    at = Precomputed(INDEFINITE).at(numbers, numbers, 20)
+    found = moments.of_rows(numbers, rows_of(y), at, 1)
+    solver = LandmarkSystem(found, nystrom.feature_map(INDEFINITE, 1e-12))
+    expected = oracle.askls_dual(INDEFINITE, y, 0.7)
+    f_source, f_target = decisions(at, solver.solve(0.7), numbers)
+    np.testing.assert_allclose(f_source, expected.source(INDEFINITE), atol=1e-9)
+    np.testing.assert_allclose(f_target, expected.target(INDEFINITE), atol=1e-9)
 
 
 @settings(deadline=None, max_examples=25)

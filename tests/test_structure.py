@@ -106,3 +106,9 @@ def test_every_room_is_there_when_it_is_asked_for():
     assert set(ask_dask.__all__) < set(dir(ask_dask))
     with pytest.raises(AttributeError, match="module 'ask_dask' has no attribute 'nothing'"):
         _ = ask_dask.nothing
+
+
+def test_what_is_mutated_and_the_tests_that_run_are_there():
+    found = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mutmut"]
+    named = [*found["source_paths"], *found["only_mutate"], *found["pytest_add_cli_args_test_selection"]]
+    assert [pattern for pattern in named if not list(ROOT.glob(pattern))] == []
