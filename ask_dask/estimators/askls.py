@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from ask_dask.errors import InputError
 from ask_dask.estimators.base import AsKLS, map_columns
 from ask_dask.estimators.inputs import check_indicators, check_labels, check_values, in_memory, is_indicator
+from ask_dask.estimators.merge import decide
 from ask_dask.estimators.outputs import Outputs
 from ask_dask.kernels import Kernel
 
@@ -215,7 +216,10 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
             raise InputError(f"class_weight: {str(error).rstrip('.')}.") from error
 
     def decision_function(self, X: Any) -> Any:
-        """The merged score: (N,) for two classes, above 0 for classes_[1]; else (N, q), one column a class or label."""
+        """Return the merged score that `predict` decides by, calibrated log-odds unless cv is None.
+
+        (N,) for two classes, above 0 for classes_[1]; else (N, q), one column a class or label.
+        """
         return self._columns(self.discriminants(X), self.merged_)
 
     @available_if(_calibrated)
@@ -224,7 +228,10 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
         return map_columns(self.discriminants(X), self.merger_.probability, len(self.classes_))
 
     def predict(self, X: Any) -> Any:
-        """The class with the largest merged score, (N,), or the labels that a row has, (N, L) as in y."""
+        """Return the class with the largest merged score, which is the most probable one, or the labels above 0.
+
+        (N,), or (N, L) as in y.
+        """
         f = self.discriminants(X)
         if self.task_ == "classification":
             return map_columns(f, self._labels, None, self.classes_.dtype)
@@ -232,11 +239,10 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
         return sp.csr_matrix(found) if self._y_sparse and isinstance(found, np.ndarray) else found
 
     def _labels(self, f: np.ndarray) -> np.ndarray:
-        merged = self.merged_(f)
-        return self.classes_[(merged[:, 0] > 0).astype(int) if merged.shape[1] == 1 else merged.argmax(1)]
+        return self.classes_[decide(self.merged_(f))]
 
     def _indicators(self, f: np.ndarray) -> np.ndarray:
-        return (self.merged_(f) if self.cv is None else self.merger_.value(f)) > 0
+        return self.merged_(f) > 0
 
 
 class AsKLSRegressor(RegressorMixin, AsKLS):

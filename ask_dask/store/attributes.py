@@ -4,7 +4,7 @@ from typing import Any
 
 import zarr
 
-VERSIONS = dict.fromkeys(("dataset", "embedding", "model", "predictions"), 2) | {"checkpoint": 4}
+VERSIONS = dict.fromkeys(("dataset", "embedding", "predictions"), 2) | {"checkpoint": 4, "model": 3}
 """The schemas this package writes and the one version of each that it reads."""
 
 
