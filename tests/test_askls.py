@@ -345,7 +345,7 @@ def test_model_stores_of_other_kinds_are_refused(tmp_path):
         model.save(tmp_path / "m.zarr")
     model.save(tmp_path / "m.zarr", overwrite=True)
     (tmp_path / "m.zarr" / "zarr.json").write_text(
-        (tmp_path / "m.zarr" / "zarr.json").read_text().replace('"version": 2', '"version": 99')
+        (tmp_path / "m.zarr" / "zarr.json").read_text().replace('"version": 3', '"version": 99')
     )
     with pytest.raises(StoreError, match="version 99"):
         ask_dask.load(tmp_path / "m.zarr")

@@ -9,6 +9,7 @@ discriminants may lie farther off. `Bend` therefore clips each discriminant to t
 compresses it beyond some robust deviations from its median.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -19,9 +20,12 @@ from sklearn.linear_model import LogisticRegression
 METHODS = ("stack", "balanced", "mean", "source", "target")
 STACKED = ("stack", "balanced")
 
-WIDTHS = (np.inf, 16.0, 2.0, 0.3)
+WIDTHS = {"regression": (np.inf, 16.0, 2.0, 0.3), "classification": (16.0, 2.0, 0.3), "multilabel": (16.0, 2.0, 0.3)}
 """Robust deviations within which a discriminant stays as it is; beyond, its logarithm counts. The width that fits the
 out-of-fold rows best is used, so that scores are compressed only where their tails are heavy."""
+
+FARTHEST = 3.0
+"""Robust deviations to which discriminants are clipped instead, where that fits better: a few rows lie far off."""
 
 RIDGE = 1e-4
 """L2 penalty of a regression of values, in shares of the rows' weight: keeps a difference of f_s and f_t that is only
@@ -143,7 +147,14 @@ class Merger:
         weights, intercepts, bends = np.zeros((2, q)), np.zeros(q), np.stack(Bend.linear((2, q)).rows())
         for k in range(q):
             features = np.column_stack([_feature(f[:, [k, q + k]], side, shared) for side in sides])
-            weight, intercepts[k], bend = _regression(features, Y[:, k], task, sample_weight, method == "balanced")
+            weight, intercepts[k], bend = _regression(
+                features,
+                Y[:, k],
+                task,
+                sample_weight,
+                method == "balanced" and task != "regression",
+                (combination**2).sum(0),
+            )
             weights[:, k], bends[:, used, k] = combination @ weight, np.stack(bend.rows())
         return cls(method, weights, intercepts, Bend(*bends), shared, task)
 
@@ -222,31 +233,38 @@ def _above(p: np.ndarray | float) -> np.ndarray:
 
 
 def _regression(
-    features: np.ndarray, y: np.ndarray, task: str, sample_weight: np.ndarray | None, balanced: bool
+    features: np.ndarray,
+    y: np.ndarray,
+    task: str,
+    sample_weight: np.ndarray | None,
+    balanced: bool,
+    penalty: np.ndarray,
 ) -> tuple[np.ndarray, float, Bend]:
-    """Weights of the bent features (n, k), the intercept, and the bend that fits best."""
+    """Weights of the bent features (n, k), the intercept, and the bend that fits best.
+
+    `penalty` (k,) is the squared length that one of a feature's weight has in those of f_s and f_t.
+    """
     positive = y > 0
     if task != "regression" and (positive.all() or not positive.any()):  # no such row: the smoothed constant
         constant = float(np.log((positive.sum() + 0.5) / ((~positive).sum() + 0.5)))
         return np.zeros(features.shape[1]), constant, Bend.linear(features.shape[1:])
     rows = np.ones(len(y)) if sample_weight is None else sample_weight
-    if balanced:
-        sides = np.array([rows[~positive].sum(), rows[positive].sum()])
-        rows = rows * (rows.sum() / (2 * sides))[positive.astype(int)]
+    sides = np.array([rows[~positive].sum(), rows[positive].sum()])
+    counted = rows * (rows.sum() / (2 * sides))[positive.astype(int)] if balanced else rows
     fit, found = _ridge if task == "regression" else _logistic, []
-    for bend in _bends(features, sample_weight):
+    for bend in _bends(features, sample_weight, WIDTHS[task]):
         bent = bend(features)
         mean = np.average(bent, axis=0, weights=rows)
-        scale = np.sqrt(np.average((bent - mean) ** 2, axis=0, weights=rows))
+        scale = np.sqrt(np.average((bent - mean) ** 2, axis=0, weights=rows) * penalty)
         scale[scale == 0] = 1
-        weight, intercept, loss = fit((bent - mean) / scale, y, rows)
+        weight, intercept, loss = fit((bent - mean) / scale, y, counted)
         weight = weight / scale
         found.append((loss, weight, float(intercept - weight @ mean), bend))
     _, weight, intercept, bend = min(found, key=lambda one: one[0])  # the widest of equals
     return weight, intercept, bend
 
 
-def _bends(features: np.ndarray, weight: np.ndarray | None) -> list[Bend]:
+def _bends(features: np.ndarray, weight: np.ndarray | None, widths: Sequence[float]) -> list[Bend]:
     """The bends to choose from: one range and centre, several widths."""
     lower, upper, centre = features.min(0), features.max(0), _quantiles(features, [0.5], weight)[0]
     farthest = np.maximum(upper - centre, centre - lower)
@@ -257,7 +275,9 @@ def _bends(features: np.ndarray, weight: np.ndarray | None) -> list[Bend]:
         scale[new], known = between[new], known | new
         if known.all():
             break
-    return [Bend(lower, upper, centre, width * scale) for width in WIDTHS]
+    near = np.maximum(lower, centre - FARTHEST * scale), np.minimum(upper, centre + FARTHEST * scale)
+    bent = [Bend(lower, upper, centre, width * scale) for width in widths]
+    return [*bent, Bend(*near, centre, np.inf * scale)]
 
 
 def _quantiles(features: np.ndarray, shares: list[float], weight: np.ndarray | None) -> np.ndarray:
@@ -267,7 +287,7 @@ def _quantiles(features: np.ndarray, shares: list[float], weight: np.ndarray | N
 
 def _logistic(features: np.ndarray, y: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, float, float]:
     """Weights, intercept and log loss of an L2 logistic regression."""
-    model = LogisticRegression(solver="newton-cholesky").fit(features, y > 0, rows)
+    model = LogisticRegression(solver="newton-cholesky", tol=1e-8).fit(features, y > 0, rows)
     value = features @ model.coef_[0] + model.intercept_[0]
     return model.coef_[0], model.intercept_[0], float(rows @ np.logaddexp(0, np.where(y > 0, -value, value)))
 
