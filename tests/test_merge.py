@@ -38,7 +38,9 @@ def best(own, y, model, loss, widths, weights):
     deviation = (upper - lower) / 1.349
     for width in (*widths, None):
         if width is None:
-            bent = np.clip(own, centre - 3 * deviation, centre + 3 * deviation)
+            low, high = np.maximum(own.min(0), centre - 3 * deviation), np.minimum(own.max(0), centre + 3 * deviation)
+            bent = np.clip(own, low, high)
+            bent += 0.01 * (high - low) * np.arcsinh((own - bent) / (high - low))
         elif np.isinf(width):
             bent = own
         else:
@@ -98,11 +100,15 @@ def test_a_weight_of_a_merger_is_the_number_of_times_a_row_counts(task, method):
     np.testing.assert_allclose(weighted.value(10 * F), repeated.value(10 * F), rtol=1e-6)
 
 
-def test_a_bend_increases_within_its_range_and_is_flat_beyond():
-    bend = Bend(np.array(-40.0), np.array(90.0), np.array(1.0), np.array(2.0))
-    found = bend(np.linspace(-40, 90, 1000))
+@pytest.mark.parametrize("width", [0.3, 2.0, np.inf])
+def test_a_bend_keeps_the_order_and_ends_near_its_range(width):
+    bend = Bend(np.array(-40.0), np.array(90.0), np.array(1.0), np.array(width))
+    found = bend(np.concatenate([[-1e9, -1e3], np.linspace(-40, 90, 1000), [1e3, 1e9]]))
     assert (np.diff(found) > 0).all() and bend(np.array(1.0)) == 1
-    assert bend(np.array(-1e300)) == found[0] and bend(np.array(np.inf)) == found[-1]
+    assert found[0] > found[2] - 0.2 * (found[-3] - found[2]) and found[-1] < found[-3] + 0.2 * (found[-3] - found[2])
+    assert np.isfinite(
+        Bend(np.array(1.0), np.array(1.0), np.array(1.0), np.array(width))(np.array([-1e300, 1e300]))
+    ).all()
     np.testing.assert_array_equal(Bend.linear((2,))(np.array([-1e300, 3.0])), [-1e300, 3.0])
 
 

@@ -5,8 +5,8 @@ class's regression the same weight: on many classes of different sizes the large
 its probabilities are those of balanced classes.
 
 A regression on out-of-fold discriminants must not depend on a few far rows, and must hold on new rows, whose
-discriminants may lie farther off. `Bend` therefore clips each discriminant to the range seen out of fold, and
-compresses it beyond some robust deviations from its median.
+discriminants may lie farther off. `Bend` therefore clips each discriminant to the range seen out of fold, but for a
+small slope that keeps the order of rows, and compresses it beyond some robust deviations from its median.
 """
 
 from collections.abc import Sequence
@@ -31,6 +31,9 @@ RIDGE = 1e-4
 """L2 penalty of a regression of values, in shares of the rows' weight: keeps a difference of f_s and f_t that is only
 rounding from getting a large weight."""
 
+LEAK = 0.01
+"""How fast a discriminant outside the range goes on, in shares of the slope inside."""
+
 QUANTILES = ((0.25, 0.75), (0.05, 0.95), (0.01, 0.99), (0.0, 1.0))
 """Ranges that give the robust deviation, the next where one holds equal values only."""
 
@@ -38,6 +41,8 @@ QUANTILES = ((0.25, 0.75), (0.05, 0.95), (0.01, 0.99), (0.0, 1.0))
 @dataclass(frozen=True)
 class Bend:
     """Clip to a range and compress around a centre: an increasing function with slope 1 at the centre.
+
+    Beyond the range it rises by LEAK of the range and less, so that rows keep their order.
 
     Attributes
     ----------
@@ -50,7 +55,7 @@ class Bend:
     --------
     >>> bend = Bend(np.array(-50.0), np.array(50.0), np.array(0.0), np.array(1.0))
     >>> bend(np.array([0.01, 5.0, 50.0, 1e9])).round(2)
-    array([0.01, 2.31, 4.61, 4.61])
+    array([0.01, 2.31, 4.61, 4.9 ])
     """
 
     lower: np.ndarray
@@ -66,6 +71,11 @@ class Bend:
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
         clipped, curved = np.clip(values, self.lower, self.upper), np.isfinite(self.width)
+        if (clipped != values).any():
+            span = self.upper - self.lower
+            known = np.isfinite(span) & (span > 0)
+            span = np.where(known, span, 1.0)
+            clipped += np.where(known, LEAK * span, 0.0) * np.arcsinh((values - clipped) / span)
         if not curved.any():
             return clipped
         width = np.where(curved, self.width, 1.0)
