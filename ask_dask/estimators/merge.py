@@ -9,7 +9,6 @@ discriminants may lie farther off. `Bend` therefore clips each discriminant to t
 small slope that keeps the order of rows, and compresses it beyond some robust deviations from its median.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -20,12 +19,19 @@ from sklearn.linear_model import LogisticRegression
 METHODS = ("stack", "balanced", "mean", "source", "target")
 STACKED = ("stack", "balanced")
 
-WIDTHS = {"regression": (np.inf, 16.0, 2.0, 0.3), "classification": (16.0, 2.0, 0.3), "multilabel": (16.0, 2.0, 0.3)}
+WIDTHS = {
+    "regression": (np.inf, 16.0, 2.0, 0.3),
+    "classification": (16.0, 2.0, 0.3),
+    "multilabel": (16.0, 2.0, 0.3),
+    "balanced": (16.0, 2.0),
+}
 """Robust deviations within which a discriminant stays as it is; beyond, its logarithm counts. The width that fits the
-out-of-fold rows best is used, so that scores are compressed only where their tails are heavy."""
+out-of-fold rows best is used, so that scores are compressed only where their tails are heavy. Balanced merging is for the
+choice among classes, which a stronger compression spoils while it fits the sides of each class better."""
 
 FARTHEST = 3.0
-"""Robust deviations to which discriminants are clipped instead, where that fits better: a few rows lie far off."""
+"""Robust deviations to which discriminants are clipped instead, where that fits better: a few rows lie far off. Not
+for balanced merging, as above."""
 
 RIDGE = 1e-4
 """L2 penalty of a regression of values, in shares of the rows' weight: keeps a difference of f_s and f_t that is only
@@ -262,7 +268,7 @@ def _regression(
     sides = np.array([rows[~positive].sum(), rows[positive].sum()])
     counted = rows * (rows.sum() / (2 * sides))[positive.astype(int)] if balanced else rows
     fit, found = _ridge if task == "regression" else _logistic, []
-    for bend in _bends(features, sample_weight, WIDTHS[task]):
+    for bend in _bends(features, sample_weight, "balanced" if balanced else task):
         bent = bend(features)
         mean = np.average(bent, axis=0, weights=rows)
         scale = np.sqrt(np.average((bent - mean) ** 2, axis=0, weights=rows) * penalty)
@@ -274,8 +280,8 @@ def _regression(
     return weight, intercept, bend
 
 
-def _bends(features: np.ndarray, weight: np.ndarray | None, widths: Sequence[float]) -> list[Bend]:
-    """The bends to choose from: one range and centre, several widths."""
+def _bends(features: np.ndarray, weight: np.ndarray | None, purpose: str) -> list[Bend]:
+    """The bends to choose from, for a task or balanced merging: one range and centre, several widths."""
     lower, upper, centre = features.min(0), features.max(0), _quantiles(features, [0.5], weight)[0]
     farthest = np.maximum(upper - centre, centre - lower)
     scale, known = np.ones(len(centre)), np.zeros(len(centre), bool)
@@ -286,8 +292,8 @@ def _bends(features: np.ndarray, weight: np.ndarray | None, widths: Sequence[flo
         if known.all():
             break
     near = np.maximum(lower, centre - FARTHEST * scale), np.minimum(upper, centre + FARTHEST * scale)
-    bent = [Bend(lower, upper, centre, width * scale) for width in widths]
-    return [*bent, Bend(*near, centre, np.inf * scale)]
+    bent = [Bend(lower, upper, centre, width * scale) for width in WIDTHS[purpose]]
+    return bent if purpose == "balanced" else [*bent, Bend(*near, centre, np.inf * scale)]
 
 
 def _quantiles(features: np.ndarray, shares: list[float], weight: np.ndarray | None) -> np.ndarray:
