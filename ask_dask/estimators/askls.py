@@ -46,10 +46,12 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
         Folds (shuffled with `random_state`, stratified by class), or a scikit-learn splitter. None needs a merge other
         than "stack", one gamma and one landmark count.
     merge : {"stack", "balanced", "mean", "source", "target"}, default "stack"
-        The score from f_s and f_t. "stack" is a logistic regression per class on out-of-fold (f_s, f_t), "balanced" the
-        same with both sides of equal weight (better choices among many classes; probabilities of balanced classes);
-        the discriminants are then the mean of the fold models', as He et al. have it. The others use the model of all
-        rows.
+        The score from f_s and f_t. "stack" is a logistic regression per class on out-of-fold (f_s, f_t), or on their
+        mean where the kernel is symmetric; "balanced" is the same with both sides of equal weight (better choices among
+        many classes; probabilities of balanced classes). The discriminants are then the mean of the fold models', as He
+        et al. have it. The others use the model of all rows, and calibrate f_s, f_t or their mean by such a regression.
+        Each regression clips what it merges to the range seen out of fold, and compresses heavy tails. With cv=None the
+        score is f_s, f_t or their mean as it is.
     scoring : {None, "auroc", "log_loss", "accuracy", "f1_micro", "f1_macro"}
         What chooses gamma and the landmark count, on held-out rows; None is "auroc".
     symmetrise : {None, "mean", "K'K", "KK'"}, default None
@@ -100,7 +102,7 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
     cv_results_ : dict of arrays
         As in scikit-learn's searches: param_gamma, param_n_landmarks, mean_test_auroc, ...
     held_out_ : dict
-        Scores and curves of the chosen pair on held-out rows.
+        Scores and curves of the chosen pair on held-out rows, each of which counts by its sample_weight.
     singular_values_ : (r,) array
         Of the centred kernel matrix, or of its approximation.
     resonance_ : Resonance
@@ -257,8 +259,9 @@ class AsKLSRegressor(RegressorMixin, AsKLS):
     preconditioner, checkpoint, compare_exact, memory, random_state
         As in `AsKLSClassifier`; folds are not stratified.
     merge : {"stack", "mean", "source", "target"}, default "stack"
-        The value from f_s and f_t. "stack" is a linear regression per output on out-of-fold (f_s, f_t); the
-        discriminants are then the mean of the fold models'. The others use the model of all rows.
+        The value from f_s and f_t. "stack" is a ridge regression per output on out-of-fold (f_s, f_t), clipped and
+        compressed as in `AsKLSClassifier`; the discriminants are then the mean of the fold models'. The others are f_s,
+        f_t or their mean of the model of all rows, as they are.
     scoring : {None, "r2", "rmse", "mae"}
         What chooses gamma and the landmark count, on held-out rows; None is "r2".
 

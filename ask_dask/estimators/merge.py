@@ -26,8 +26,8 @@ WIDTHS = {
     "balanced": (16.0, 2.0),
 }
 """Robust deviations within which a discriminant stays as it is; beyond, its logarithm counts. The width that fits the
-out-of-fold rows best is used, so that scores are compressed only where their tails are heavy. Balanced merging is for the
-choice among classes, which a stronger compression spoils while it fits the sides of each class better."""
+out-of-fold rows best is used, so that scores are compressed only where their tails are heavy. Balanced merging serves
+the choice among classes, which a stronger compression spoils while it fits the sides of each class better."""
 
 FARTHEST = 3.0
 """Robust deviations to which discriminants are clipped instead, where that fits better: a few rows lie far off. Not
