@@ -224,7 +224,7 @@ def test_a_table_of_real_labels_and_weights(here, ask, done):
     assert abs(score - other).max() > 1e-3
     code, out, _ = ask("score", "--predictions", "p.zarr", "--quiet")
     assert code == 0 and [line.split()[0] for line in out.splitlines()] == ["n", "r2", "rmse", "mae"]
-    assert float(out.split()[-1]) == pytest.approx(abs(score - y).mean(), abs=1e-6)
+    assert float(out.split()[-1]) == pytest.approx(np.average(abs(score - y), weights=weight), abs=1e-6)
     page, drawn = page_of(done, "m", "--predictions", "p.zarr")
     assert "AsKLSRegressor was fitted on 80 rows and 4 features" in page and "R² ↑" in page and "predicted" in drawn
     assert f"kernel SNE(bandwidth = {found['kernel']['bandwidth']:.4g}" in page

@@ -1,22 +1,18 @@
-"""What is learned: real values, several labels a row, weights of rows and classes, merging, and bad input."""
+"""What is learned: real values, several labels a row, weights of rows and classes, and bad input."""
 
 import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import zarr
-from sklearn.datasets import make_blobs, make_moons
-from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.metrics import f1_score, recall_score, roc_auc_score
+from sklearn.datasets import make_moons
+from sklearn.metrics import f1_score
 from sklearn.model_selection import KFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_sample_weight
 
 import ask_dask
 from ask_dask import AsKLSClassifier, AsKLSRegressor, compute
 from ask_dask.errors import InputError
-from ask_dask.estimators.merge import Merger
 from ask_dask.kernels import RBF, SNE, LocalRBF
 
 X, y = make_moons(120, noise=0.25, random_state=0)
@@ -121,6 +117,8 @@ def test_saved_and_loaded_it_predicts_the_same(tmp_path, task, change):
     found, expected = loaded.predict(X), model.predict(X)
     assert type(found) is type(expected) and (found.shape, found.dtype) == (expected.shape, expected.dtype)
     np.testing.assert_array_equal(dense(found), dense(expected))
+    if model.cv is not None and estimator is AsKLSClassifier:
+        np.testing.assert_array_equal(loaded.predict_proba(10 * X), model.predict_proba(10 * X))
     for name in ("task_", "n_outputs_", "gamma_", "solver_", "asymmetry_", "resonance_", "scoring_"):
         assert getattr(loaded, name) == getattr(model, name), name
     assert getattr(loaded, "landmark_error_", None) == getattr(model, "landmark_error_", None)
@@ -160,6 +158,35 @@ def test_weights_are_repeated_rows_in_folds_scores_and_merging_too(task):
     np.testing.assert_allclose(found, expected, atol=1e-3)
     for name, values in repeated.cv_results_.items():
         np.testing.assert_allclose(weighted.cv_results_[name], values, rtol=1e-3, atol=1e-3, err_msg=name)
+    assert weighted.held_out_["n"] == np.count_nonzero(COUNTS)
+    for name, value in repeated.held_out_.items():
+        if isinstance(value, float) or name in ("label_rates", "auroc_by_label", "f1_by_label", "mean_probability"):
+            assert weighted.held_out_[name] == pytest.approx(value, rel=1e-3, abs=1e-3), name
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("way", WAYS)
+def test_rows_of_weight_zero_count_nowhere_on_held_out_rows(task, way):
+    """Their labels are wrong, so that every score that counts them is another."""
+    estimator, labels = TASKS[task]
+    wrong, weight = (labels.toarray() if sp.issparse(labels) else labels).copy(), np.ones(120)
+    weight[80:], wrong[80:] = 0, wrong[:40][::-1]
+    wrong = sp.csr_matrix(wrong) if sp.issparse(labels) else wrong
+    params = {"kernel": ANCHORED, "gamma": 0.05, "random_state": 0} | WAYS[way]
+    folds = [[(np.flatnonzero(f != k), np.flatnonzero(f == k)) for k in range(3)] for f in (FOLDS, FOLDS[:80])]
+    params |= {"landmarks": np.arange(30)} if way == "landmarks" else {}
+    weighted = estimator(**params, cv=folds[0]).fit(X, wrong, weight)
+    without = estimator(**params, cv=folds[1]).fit(X[:80], wrong[:80])
+    for name, value in without.held_out_.items():
+        if isinstance(value, int | float):
+            assert weighted.held_out_[name] == pytest.approx(value, rel=1e-3, abs=1e-4), name
+
+
+def test_class_weights_do_not_count_in_scores():
+    """They are how a model is fitted, and not how many rows there are."""
+    params = {"kernel": SNE(0.7), "gamma": 0.3, "n_landmarks": 30, "cv": 3, "random_state": 0}
+    model = AsKLSClassifier(**params, class_weight={0: 1.0, 1: 30.0}).fit(X, y)
+    assert model.held_out_["label_rates"] == [0.5, 0.5] and model.held_out_["n"] == 120
 
 
 @pytest.mark.parametrize(("way", "class_weight"), [
@@ -193,48 +220,6 @@ def test_weight_on_few_rows_has_a_finite_answer():
                 estimator(**params).fit(X, labels, one)
             alone = estimator(**params | {"cv": None, "merge": "mean"}).fit(X, labels, one)
             assert np.isfinite(alone.discriminants(X)).all()
-
-
-# ------------------------------------------------------------------------------------------ merging
-F = rng.normal(size=(200, 6)) + np.repeat(rng.normal(size=(200, 3)), 2, axis=1)[:, [0, 2, 4, 1, 3, 5]]
-SIGNS = np.where(F[:, :3] + 2 * F[:, 3:] + rng.normal(size=(200, 3)) > 2, 1, -1)
-
-
-@pytest.mark.parametrize(("method", "features"), [
-    ("stack", lambda f: f), ("balanced", lambda f: f), ("source", lambda f: f[:, :1]), ("target", lambda f: f[:, 1:]),
-    ("mean", lambda f: f.mean(1, keepdims=True))])  # fmt: skip
-@pytest.mark.parametrize("weights", [None, rng.uniform(0.2, 2.0, 200)], ids=["plain", "weighted"])
-def test_a_merger_is_a_regression_per_output(method, features, weights):
-    merger = Merger.fit(method, F, SIGNS, "classification", weights)
-    values = Merger.fit(method, F, 2.0 * F[:, 3:] + 1, "regression", weights)
-    balanced = "balanced" if method == "balanced" else None
-    for k in range(3):
-        own = features(F[:, [k, 3 + k]])
-        model = make_pipeline(StandardScaler(), LogisticRegression(class_weight=balanced))
-        named = {} if weights is None else {
-            "standardscaler__sample_weight": weights, "logisticregression__sample_weight": weights}  # fmt: skip
-        expected = model.fit(own, SIGNS[:, k] > 0, **named).decision_function(own)
-        np.testing.assert_allclose(merger.value(F)[:, k], expected, atol=1e-6)
-        linear = LinearRegression().fit(own, 2.0 * F[:, 3 + k] + 1, weights)
-        np.testing.assert_allclose(values.value(F)[:, k], linear.predict(own), atol=1e-8)
-    plain = {"source": F[:, :3], "target": F[:, 3:], "mean": (F[:, :3] + F[:, 3:]) / 2}
-    np.testing.assert_array_equal(merger.score(F), plain.get(method, merger.value(F)))
-    np.testing.assert_allclose(merger.probability(F).sum(1), 1)
-    assert values.probability(F) is None
-
-
-def test_balanced_merging_chooses_rare_classes():
-    sizes = {"n_samples": [300, 30, 20], "centers": [[0.0, 0.0], [1.5, 0.0], [0.0, 1.5]]}
-    points, labels = make_blobs(**sizes, random_state=0)
-    params = {"kernel": SNE(1.5), "gamma": 3.0, "n_landmarks": 40, "cv": 3, "random_state": 0}
-    scores = {}
-    for merge in ("stack", "balanced"):
-        model = AsKLSClassifier(**params, merge=merge).fit(points, labels)
-        scores[merge] = recall_score(labels, model.predict(points), average=None)
-        np.testing.assert_allclose(model.predict_proba(points).sum(1), 1)
-        assert roc_auc_score(labels, model.predict_proba(points), multi_class="ovr") > 0.8
-    assert (scores["balanced"][1:] > scores["stack"][1:] + 0.2).all()
-    assert scores["balanced"].mean() > scores["stack"].mean() + 0.1
 
 
 # ------------------------------------------------------------------------------------------ bad input

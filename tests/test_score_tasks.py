@@ -16,6 +16,8 @@ from ask_dask.errors import InputError, StoreError
 from ask_dask.score import (
     MultilabelScores,
     RegressionScores,
+    Scores,
+    curves,
     metrics,
     multilabel,
     multilabel_metrics,
@@ -24,6 +26,7 @@ from ask_dask.score import (
     regression_summary,
     score_predictions,
     stored,
+    summary,
 )
 
 
@@ -108,6 +111,39 @@ def test_a_weight_is_the_number_of_times_a_row_counts(n_classes):
     wanted = metrics(codes[often], score[often], probability[often])
     assert metrics(codes, score, probability, weight) == pytest.approx(wanted, rel=1e-12)
     assert set(metrics(codes, score, probability, 0 * weight).values()) == {None}
+    often, weighted = (Scores.of(*rows, n_classes, w) for *rows, w in (
+        (codes[often], score[often], probability[often], None), (codes, score, probability, weight)))  # fmt: skip
+    assert weighted.n == np.count_nonzero(weight) and often.confusion.dtype == np.int64
+    names = list("abc"[:n_classes])
+    found, wanted = ({**summary(part, names), **curves(part, names)} for part in (weighted, often))
+    assert found.pop("n") != wanted.pop("n")
+    np.testing.assert_allclose(numbers(found), numbers(wanted), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_weighted_classes_agree_with_scikit_learn(n_classes):
+    rng = np.random.default_rng(2)
+    codes, weight = rng.integers(0, n_classes, 300), rng.uniform(0, 2, 300) * (rng.random(300) > 0.2)
+    probability = rng.dirichlet(np.ones(n_classes), 300)
+    score = probability if n_classes > 2 else probability[:, 1]
+    chosen, of_rows = probability.argmax(1), {"sample_weight": weight}
+    areas = [sk.roc_auc_score(codes == j, probability[:, j], **of_rows) for j in range(n_classes)]
+    wanted = {
+        "auroc": np.mean(areas),
+        "log_loss": sk.log_loss(codes, probability, **of_rows),
+        "accuracy": sk.accuracy_score(codes, chosen, **of_rows),
+        "f1_micro": sk.f1_score(codes, chosen, average="micro", **of_rows),
+        "f1_macro": sk.f1_score(codes, chosen, average="macro", **of_rows),
+    }
+    assert metrics(codes, score, probability, weight) == pytest.approx(wanted, rel=1e-12)
+    cut = [Scores.of(codes[a:b], score[a:b], probability[a:b], n_classes, weight[a:b]) for a, b in ((0, 77), (77, 300))]
+    found = summary(cut[0] + cut[1], range(n_classes)) | curves(cut[0] + cut[1], range(n_classes))
+    assert {name: found[name] for name in wanted} == pytest.approx(wanted, rel=1e-12)
+    rates = np.bincount(codes, weight, n_classes) / weight.sum()
+    assert found["label_rates"] == pytest.approx(rates) and found["n"] == np.count_nonzero(weight)
+    assert found["mean_probability"] == pytest.approx(np.average(probability, axis=0, weights=weight))
+    calibration = found["calibration"] if n_classes == 2 else found["calibration"][1]
+    assert sum(calibration["count"]) == pytest.approx(weight.sum())
 
 
 @given(

@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from ask_dask.errors import InputError
 from ask_dask.estimators.base import AsKLS, map_columns
 from ask_dask.estimators.inputs import check_indicators, check_labels, check_values, in_memory, is_indicator
+from ask_dask.estimators.merge import decide
 from ask_dask.estimators.outputs import Outputs
 from ask_dask.kernels import Kernel
 
@@ -45,10 +46,12 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
         Folds (shuffled with `random_state`, stratified by class), or a scikit-learn splitter. None needs a merge other
         than "stack", one gamma and one landmark count.
     merge : {"stack", "balanced", "mean", "source", "target"}, default "stack"
-        The score from f_s and f_t. "stack" is a logistic regression per class on out-of-fold (f_s, f_t), "balanced" the
-        same with both sides of equal weight (better choices among many classes; probabilities of balanced classes);
-        the discriminants are then the mean of the fold models', as He et al. have it. The others use the model of all
-        rows.
+        The score from f_s and f_t. "stack" is a logistic regression per class on out-of-fold (f_s, f_t), or on their
+        mean where the kernel is symmetric; "balanced" is the same with both sides of equal weight (better choices among
+        many classes; probabilities of balanced classes). The discriminants are then the mean of the fold models', as He
+        et al. have it. The others use the model of all rows, and calibrate f_s, f_t or their mean by such a regression.
+        Each regression clips what it merges to the range seen out of fold, and compresses heavy tails. With cv=None the
+        score is f_s, f_t or their mean as it is.
     scoring : {None, "auroc", "log_loss", "accuracy", "f1_micro", "f1_macro"}
         What chooses gamma and the landmark count, on held-out rows; None is "auroc".
     symmetrise : {None, "mean", "K'K", "KK'"}, default None
@@ -99,7 +102,7 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
     cv_results_ : dict of arrays
         As in scikit-learn's searches: param_gamma, param_n_landmarks, mean_test_auroc, ...
     held_out_ : dict
-        Scores and curves of the chosen pair on held-out rows.
+        Scores and curves of the chosen pair on held-out rows, each of which counts by its sample_weight.
     singular_values_ : (r,) array
         Of the centred kernel matrix, or of its approximation.
     resonance_ : Resonance
@@ -215,7 +218,10 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
             raise InputError(f"class_weight: {str(error).rstrip('.')}.") from error
 
     def decision_function(self, X: Any) -> Any:
-        """The merged score: (N,) for two classes, above 0 for classes_[1]; else (N, q), one column a class or label."""
+        """Return the merged score that `predict` decides by, calibrated log-odds unless cv is None.
+
+        (N,) for two classes, above 0 for classes_[1]; else (N, q), one column a class or label.
+        """
         return self._columns(self.discriminants(X), self.merged_)
 
     @available_if(_calibrated)
@@ -224,7 +230,10 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
         return map_columns(self.discriminants(X), self.merger_.probability, len(self.classes_))
 
     def predict(self, X: Any) -> Any:
-        """The class with the largest merged score, (N,), or the labels that a row has, (N, L) as in y."""
+        """Return the class with the largest merged score, which is the most probable one, or the labels above 0.
+
+        (N,), or (N, L) as in y.
+        """
         f = self.discriminants(X)
         if self.task_ == "classification":
             return map_columns(f, self._labels, None, self.classes_.dtype)
@@ -232,11 +241,10 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
         return sp.csr_matrix(found) if self._y_sparse and isinstance(found, np.ndarray) else found
 
     def _labels(self, f: np.ndarray) -> np.ndarray:
-        merged = self.merged_(f)
-        return self.classes_[(merged[:, 0] > 0).astype(int) if merged.shape[1] == 1 else merged.argmax(1)]
+        return self.classes_[decide(self.merged_(f))]
 
     def _indicators(self, f: np.ndarray) -> np.ndarray:
-        return (self.merged_(f) if self.cv is None else self.merger_.value(f)) > 0
+        return self.merged_(f) > 0
 
 
 class AsKLSRegressor(RegressorMixin, AsKLS):
@@ -251,8 +259,9 @@ class AsKLSRegressor(RegressorMixin, AsKLS):
     preconditioner, checkpoint, compare_exact, memory, random_state
         As in `AsKLSClassifier`; folds are not stratified.
     merge : {"stack", "mean", "source", "target"}, default "stack"
-        The value from f_s and f_t. "stack" is a linear regression per output on out-of-fold (f_s, f_t); the
-        discriminants are then the mean of the fold models'. The others use the model of all rows.
+        The value from f_s and f_t. "stack" is a ridge regression per output on out-of-fold (f_s, f_t), clipped and
+        compressed as in `AsKLSClassifier`; the discriminants are then the mean of the fold models'. The others are f_s,
+        f_t or their mean of the model of all rows, as they are.
     scoring : {None, "r2", "rmse", "mae"}
         What chooses gamma and the landmark count, on held-out rows; None is "r2".
 

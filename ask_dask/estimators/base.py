@@ -187,12 +187,13 @@ class AsKLS(BaseEstimator):
                 problem.n_folds,
                 self.merge,
                 problem.seed,
+                symmetric=problem.placed.kernel.symmetric and problem.placed.column_points is problem.placed.row_points,
             )
             sound = [self._is_sound(solved, pair) for pair in range(len(solved.pairs))]
             self.cv_results_ = selection.cv_results(solved.pairs, found.metrics(), self.scoring_, sound)
             chosen = int(np.argmin(self.cv_results_["rank_test_score"]))
             self.merger_ = found.merger(chosen)
-            self.held_out_ = outputs.summary(rows, *found.cross_fitted(chosen))
+            self.held_out_ = found.summary(chosen)
         return chosen
 
     def _is_sound(self, solved: Solved, pair: int) -> bool:
@@ -259,8 +260,11 @@ class AsKLS(BaseEstimator):
         return self._columns(self.discriminants(X), lambda f: combine("target", f))
 
     def merged_(self, f: np.ndarray) -> np.ndarray:
-        """The merged score (n, q) of discriminants (n, 2 q)."""
-        return self.merger_.score(f) if self.merge in STACKED else combine(self.merge, f)
+        """Return the merged score (n, q) of discriminants (n, 2 q): what chooses classes, labels and values.
+
+        With out-of-fold scores it is the calibrated value of every merge, without them f_s, f_t or their mean.
+        """
+        return combine(self.merge, f) if self.cv is None else self.merger_.value(f)
 
     def _columns(self, f: Any, function: Callable) -> Any:
         if self.n_outputs_ > 1:

@@ -262,7 +262,7 @@ def choose_landmarks(
     if counts[-1] > most:
         raise InputError(f"n_landmarks={counts[-1]} is more than the {most} landmarks given: use fewer.")
     rows, columns = given[0][: counts[-1]], given[-1][: counts[-1]]
-    return rows, rows if len(given) == 1 else columns, counts
+    return rows, rows if np.array_equal(rows, columns) else columns, counts
 
 
 def _chosen(

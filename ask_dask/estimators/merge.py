@@ -1,36 +1,122 @@
-"""One score from the two discriminants: stacking, mean, source or target, and its probability.
+"""One score from the two discriminants: stacking, mean, source or target, its probability, and the class it chooses.
 
 The mean of f_s and f_t loses much where their scales differ, as on graphs. Balanced stacking gives both sides of each
 class's regression the same weight: on many classes of different sizes the largest score is then a better choice, while
 its probabilities are those of balanced classes.
+
+A regression on out-of-fold discriminants must not depend on a few far rows, and must hold on new rows, whose
+discriminants may lie farther off. `Bend` therefore clips each discriminant to the range seen out of fold, but for a
+small slope that keeps the order of rows, and compresses it beyond some robust deviations from its median.
 """
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
-from scipy.special import expit
-from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.preprocessing import StandardScaler
+from scipy.special import log_expit, softmax
+from sklearn.linear_model import LogisticRegression
 
 METHODS = ("stack", "balanced", "mean", "source", "target")
 STACKED = ("stack", "balanced")
 
+WIDTHS = {
+    "regression": (np.inf, 16.0, 2.0, 0.3),
+    "classification": (16.0, 2.0, 0.3),
+    "multilabel": (16.0, 2.0, 0.3),
+    "balanced": (16.0, 2.0),
+}
+"""Robust deviations within which a discriminant stays as it is; beyond, its logarithm counts. The width that fits the
+out-of-fold rows best is used, so that scores are compressed only where their tails are heavy. Balanced merging serves
+the choice among classes, which a stronger compression spoils while it fits the sides of each class better."""
+
+FARTHEST = 3.0
+"""Robust deviations to which discriminants are clipped instead, where that fits better: a few rows lie far off. Not
+for balanced merging, as above."""
+
+RIDGE = 1e-4
+"""L2 penalty of a regression of values, in shares of the rows' weight: keeps a difference of f_s and f_t that is only
+rounding from getting a large weight."""
+
+LEAK = 0.01
+"""How fast a discriminant outside the range goes on, in shares of the slope inside."""
+
+QUANTILES = ((0.25, 0.75), (0.05, 0.95), (0.01, 0.99), (0.0, 1.0))
+"""Ranges that give the robust deviation, the next where one holds equal values only."""
+
+
+@dataclass(frozen=True)
+class Bend:
+    """Clip to a range and compress around a centre: an increasing function with slope 1 at the centre.
+
+    Beyond the range it rises by LEAK of the range and less, so that rows keep their order.
+
+    Attributes
+    ----------
+    lower, upper : array
+        The range; infinite where nothing is clipped.
+    centre, width : array
+        Values farther than `width` from the centre count by their logarithm; infinite is linear.
+
+    Examples
+    --------
+    >>> bend = Bend(np.array(-50.0), np.array(50.0), np.array(0.0), np.array(1.0))
+    >>> bend(np.array([0.01, 5.0, 50.0, 1e9])).round(2)
+    array([0.01, 2.31, 4.61, 4.9 ])
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    centre: np.ndarray
+    width: np.ndarray
+
+    @classmethod
+    def linear(cls, shape: tuple[int, ...]) -> Self:
+        """Return the bend that leaves every value as it is."""
+        infinite = np.full(shape, np.inf)
+        return cls(-infinite, infinite, np.zeros(shape), infinite)
+
+    def __call__(self, values: np.ndarray) -> np.ndarray:
+        clipped, curved = np.clip(values, self.lower, self.upper), np.isfinite(self.width)
+        if (clipped != values).any():
+            span = self.upper - self.lower
+            known = np.isfinite(span) & (span > 0)
+            span = np.where(known, span, 1.0)
+            clipped += np.where(known, LEAK * span, 0.0) * np.arcsinh((values - clipped) / span)
+        if not curved.any():
+            return clipped
+        width = np.where(curved, self.width, 1.0)
+        return np.where(curved, self.centre + width * np.arcsinh((clipped - self.centre) / width), clipped)
+
+    def rows(self) -> list[np.ndarray]:
+        """Return the four arrays, in the order of the constructor."""
+        return [self.lower, self.upper, self.centre, self.width]
+
+    def side(self, number: int) -> "Bend":
+        """Return that of f_s (0) or f_t (1)."""
+        return Bend(*(row[number] for row in self.rows()))
+
 
 @dataclass(frozen=True)
 class Merger:
-    """A regression per output on (f_s, f_t), or on one of them or their mean: logistic for classes, else linear.
+    """A regression per output on bent (f_s, f_t), one of them, or their mean: logistic for classes, else linear.
 
     Attributes
     ----------
     weights : (2, q) float64
         Of f_s and f_t in the log-odds of each class, or in the value.
     intercepts : (q,) float64
+    bend : Bend of (2, q) arrays
+        Applied to f_s and f_t, or to their mean, before they are weighted.
+    shared : bool
+        Their mean stands for both: merge="mean", and stacking with a symmetric kernel, where f_s = f_t.
     task : {"classification", "multilabel", "regression"}
     """
 
     method: str
     weights: np.ndarray
     intercepts: np.ndarray
+    bend: Bend
+    shared: bool = False
     task: str = "classification"
 
     @classmethod
@@ -41,8 +127,11 @@ class Merger:
         Y: np.ndarray,
         task: str = "classification",
         sample_weight: np.ndarray | None = None,
+        symmetric: bool = False,
     ) -> "Merger":
         """Fit on out-of-fold discriminants.
+
+        Values that are not stacked need no regression: they are f_s, f_t or their mean.
 
         Parameters
         ----------
@@ -51,61 +140,75 @@ class Merger:
         Y : (n, q) array
             +1 and -1, or real values.
         sample_weight : (n,) array, optional
+            Rows of weight zero are left out.
+        symmetric : bool, default False
+            f_s and f_t differ by rounding only: stack their mean.
 
         Examples
         --------
         >>> f = np.array([[-1.0, -2.0], [1.0, 2.0], [-1.5, -1.0], [2.0, 0.5]])
         >>> merger = Merger.fit("stack", f, np.array([[-1], [1], [-1], [1]]))
-        >>> merger.score(f).ravel() > 0
+        >>> merger.value(f).ravel() > 0
         array([False,  True, False,  True])
         """
-        f, q = f.astype(np.float64), f.shape[1] // 2
-        weights, intercepts = np.zeros((2, q)), np.zeros(q)
+        q, shared = f.shape[1] // 2, method == "mean" or (symmetric and method in STACKED)
+        if task == "regression" and method not in STACKED:
+            weights = np.repeat(_combination(method, shared).sum(1, keepdims=True), q, axis=1)
+            return cls(method, weights, np.zeros(q), Bend.linear((2, q)), shared, task)
+        if sample_weight is not None:
+            kept = sample_weight > 0
+            f, Y, sample_weight = f[kept], Y[kept], sample_weight[kept].astype(np.float64)
+        combination = _combination(method, shared)
+        sides, used = [0] if shared else np.flatnonzero(combination.any(1)).tolist(), combination.any(1)
+        weights, intercepts, bends = np.zeros((2, q)), np.zeros(q), np.stack(Bend.linear((2, q)).rows())
         for k in range(q):
-            features = f[:, [k, q + k]] @ _combination(method)
-            weight, intercepts[k] = _regression(features, Y[:, k], task, sample_weight, method == "balanced")
-            weights[:, k] = _combination(method) @ weight
-        return cls(method, weights, intercepts, task)
+            features = np.column_stack([_feature(f[:, [k, q + k]], side, shared) for side in sides])
+            weight, intercepts[k], bend = _regression(
+                features,
+                Y[:, k],
+                task,
+                sample_weight,
+                method == "balanced" and task != "regression",
+                (combination**2).sum(0),
+            )
+            weights[:, k], bends[:, used, k] = combination @ weight, np.stack(bend.rows())
+        return cls(method, weights, intercepts, Bend(*bends), shared, task)
 
     def value(self, f: np.ndarray) -> np.ndarray:
-        """(n, q) calibrated log-odds of each class, or regressed values."""
-        q = f.shape[1] // 2
-        return f[:, :q] * self.weights[0] + f[:, q:] * self.weights[1] + self.intercepts
+        """Return the merged scores (n, q), in the precision of f: log-odds of each class, or values.
 
-    def score(self, f: np.ndarray) -> np.ndarray:
-        """(n, q) merged scores: the regression's when stacking, else f_s, f_t or their mean."""
-        return self.value(f) if self.method in STACKED else combine(self.method, f)
+        Everything that chooses a class or a label starts from these: `decide` and `probability`.
+        """
+        value = np.zeros((len(f), f.shape[1] // 2)) + self.intercepts
+        for side, weights in enumerate(self.weights):
+            if weights.any():
+                value += weights * self.bend.side(side)(_feature(f, side, self.shared))
+        return value.astype(f.dtype, copy=False)
 
     def probability(self, f: np.ndarray) -> np.ndarray | None:
-        """(n, n_classes) probabilities, rows summing to one; (n, L) of several labels; None of real values."""
+        """Return probabilities, (n, n_classes) with rows that sum to one, (n, L) of labels, or None of real values.
+
+        The most probable class is that of the largest value, also where rounding to float32 makes two of them equal;
+        a label of a value above zero has a probability above one half.
+        """
         if self.task == "regression":
             return None
-        p = expit(self.value(f).astype(np.float64))
+        value = self.value(f)
         if self.task == "multilabel":
-            return p
-        if p.shape[1] == 1:
-            return np.hstack([1 - p, p])
-        total = p.sum(1, keepdims=True)
-        return np.divide(p, total, out=np.full_like(p, 1 / p.shape[1]), where=total > 0)
+            p = np.exp(log_expit(value.astype(np.float64)))
+            return np.where(value > 0, np.maximum(p, _above(0.5)), p)
+        p = _class_probability(value.astype(np.float64))
+        _make_largest(p, decide(value))
+        return p
 
 
-def _regression(
-    features: np.ndarray, y: np.ndarray, task: str, sample_weight: np.ndarray | None, balanced: bool
-) -> tuple[np.ndarray, float]:
-    """Weights of the features and the intercept."""
-    scaler = StandardScaler().fit(features, sample_weight=sample_weight)
-    scaled = scaler.transform(features)
-    if task == "regression":
-        model = LinearRegression().fit(scaled, y, sample_weight)
-        weight, intercept = model.coef_, model.intercept_
-    else:
-        positive = y > 0
-        if positive.all() or not positive.any():  # no such row in these folds: the smoothed constant
-            return np.zeros(features.shape[1]), np.log((positive.sum() + 0.5) / ((~positive).sum() + 0.5))
-        model = LogisticRegression(class_weight="balanced" if balanced else None).fit(scaled, positive, sample_weight)
-        weight, intercept = model.coef_[0], model.intercept_[0]
-    weight = weight / scaler.scale_
-    return weight, float(intercept - weight @ scaler.mean_)
+def decide(score: np.ndarray) -> np.ndarray:
+    """Return the class numbers (n,) of scores (n, q): 1 above zero for one column, else that of the largest.
+
+    >>> decide(np.array([[-1.0], [2.0]])), decide(np.array([[-1.0, -3.0, -0.5]]))
+    (array([0, 1]), array([2]))
+    """
+    return (score[:, 0] > 0).astype(int) if score.shape[1] == 1 else score.argmax(1)
 
 
 def combine(method: str, f: np.ndarray) -> np.ndarray:
@@ -114,7 +217,100 @@ def combine(method: str, f: np.ndarray) -> np.ndarray:
     return {"source": f[:, :q], "target": f[:, q:]}.get(method, (f[:, :q] + f[:, q:]) / 2)
 
 
-def _combination(method: str) -> np.ndarray:
-    """(2, k) matrix that takes (f_s, f_t) to the features of the regression."""
-    columns = {"mean": np.full((2, 1), 0.5), "source": np.eye(2)[:, :1], "target": np.eye(2)[:, 1:]}
+def _feature(f: np.ndarray, side: int, shared: bool) -> np.ndarray:
+    """(n, q) float64: f_s (0) or f_t (1), or their mean for both."""
+    return combine("mean" if shared else ("source", "target")[side], f.astype(np.float64, copy=False))
+
+
+def _combination(method: str, shared: bool) -> np.ndarray:
+    """(2, k) matrix that takes the weights of the k features that are regressed on to those of f_s and f_t."""
+    if shared:
+        return np.full((2, 1), 0.5)
+    columns = {"source": np.eye(2)[:, :1], "target": np.eye(2)[:, 1:]}
     return columns.get(method, np.eye(2))
+
+
+def _class_probability(value: np.ndarray) -> np.ndarray:
+    """(n, n_classes) from log-odds (n, q): each class's share of the sum, in logarithms since all may underflow."""
+    if value.shape[1] == 1:
+        return np.exp(log_expit(value * [-1.0, 1.0]))
+    return softmax(log_expit(value), axis=1)
+
+
+def _make_largest(p: np.ndarray, codes: np.ndarray) -> None:
+    """Raise the probability of each row's class where float32 has another one equal to it."""
+    tied = np.flatnonzero(p.astype(np.float32).argmax(1) != codes)
+    p[tied, codes[tied]] = _above(p[tied].max(1, initial=0))
+
+
+def _above(p: np.ndarray | float) -> np.ndarray:
+    """The next float32."""
+    return np.nextafter(np.float32(p), np.float32(2)).astype(np.float64)
+
+
+def _regression(
+    features: np.ndarray,
+    y: np.ndarray,
+    task: str,
+    sample_weight: np.ndarray | None,
+    balanced: bool,
+    penalty: np.ndarray,
+) -> tuple[np.ndarray, float, Bend]:
+    """Weights of the bent features (n, k), the intercept, and the bend that fits best.
+
+    `penalty` (k,) is the squared length that one of a feature's weight has in those of f_s and f_t.
+    """
+    positive = y > 0
+    if task != "regression" and (positive.all() or not positive.any()):  # no such row: the smoothed constant
+        constant = float(np.log((positive.sum() + 0.5) / ((~positive).sum() + 0.5)))
+        return np.zeros(features.shape[1]), constant, Bend.linear(features.shape[1:])
+    rows = np.ones(len(y)) if sample_weight is None else sample_weight
+    sides = np.array([rows[~positive].sum(), rows[positive].sum()])
+    counted = rows * (rows.sum() / (2 * sides))[positive.astype(int)] if balanced else rows
+    fit, found = _ridge if task == "regression" else _logistic, []
+    for bend in _bends(features, sample_weight, "balanced" if balanced else task):
+        bent = bend(features)
+        mean = np.average(bent, axis=0, weights=rows)
+        scale = np.sqrt(np.average((bent - mean) ** 2, axis=0, weights=rows) * penalty)
+        scale[scale == 0] = 1
+        weight, intercept, loss = fit((bent - mean) / scale, y, counted)
+        weight = weight / scale
+        found.append((loss, weight, float(intercept - weight @ mean), bend))
+    _, weight, intercept, bend = min(found, key=lambda one: one[0])  # the widest of equals
+    return weight, intercept, bend
+
+
+def _bends(features: np.ndarray, weight: np.ndarray | None, purpose: str) -> list[Bend]:
+    """The bends to choose from, for a task or balanced merging: one range and centre, several widths."""
+    lower, upper, centre = features.min(0), features.max(0), _quantiles(features, [0.5], weight)[0]
+    farthest = np.maximum(upper - centre, centre - lower)
+    scale, known = np.ones(len(centre)), np.zeros(len(centre), bool)
+    for low, high in QUANTILES:
+        between = np.subtract(*_quantiles(features, [high, low], weight)) / 1.349
+        new = ~known & (between > 1e-6 * farthest)
+        scale[new], known = between[new], known | new
+        if known.all():
+            break
+    near = np.maximum(lower, centre - FARTHEST * scale), np.minimum(upper, centre + FARTHEST * scale)
+    bent = [Bend(lower, upper, centre, width * scale) for width in WIDTHS[purpose]]
+    return bent if purpose == "balanced" else [*bent, Bend(*near, centre, np.inf * scale)]
+
+
+def _quantiles(features: np.ndarray, shares: list[float], weight: np.ndarray | None) -> np.ndarray:
+    """(shares, k); a weight is the number of times that a row counts."""
+    return np.quantile(features, shares, axis=0, method="inverted_cdf", weights=weight)
+
+
+def _logistic(features: np.ndarray, y: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """Weights, intercept and log loss of an L2 logistic regression."""
+    model = LogisticRegression(solver="newton-cholesky", tol=1e-8).fit(features, y > 0, rows)
+    value = features @ model.coef_[0] + model.intercept_[0]
+    return model.coef_[0], model.intercept_[0], float(rows @ np.logaddexp(0, np.where(y > 0, -value, value)))
+
+
+def _ridge(features: np.ndarray, y: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """Weights, intercept and squared error of a ridge regression; the features have mean zero."""
+    mean = np.average(y, weights=rows)
+    gram = (features.T * rows) @ features + RIDGE * rows.sum() * np.eye(features.shape[1])
+    weight = np.linalg.solve(gram, (features.T * rows) @ (y - mean))
+    return weight, float(mean), float(rows @ (y - mean - features @ weight) ** 2)

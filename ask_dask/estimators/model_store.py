@@ -9,7 +9,7 @@ from ask_dask import store
 from ask_dask.errors import StoreError, mask
 from ask_dask.estimators.askls import AsKLSClassifier, AsKLSRegressor
 from ask_dask.estimators.base import AsKLS
-from ask_dask.estimators.merge import Merger
+from ask_dask.estimators.merge import Bend, Merger
 from ask_dask.estimators.stored import (
     json_parameter,
     json_values,
@@ -36,8 +36,10 @@ def write(model: AsKLS, group: zarr.Group) -> None:
         store.write_array(group, f"coefficients_{name}", getattr(model.solution_, name))
     optional: dict[str, Any] = {}
     if model.cv is not None:
-        store.write_array(group, "merger", np.vstack([model.merger_.weights, model.merger_.intercepts]))
+        merger = model.merger_
+        store.write_array(group, "merger", np.vstack([merger.weights, merger.intercepts, *merger.bend.rows()]))
         optional = {
+            "merger_shared": merger.shared,
             "held_out": model.held_out_,
             "cv_results": {key: json_values(values) for key, values in model.cv_results_.items()},
         }
@@ -115,8 +117,8 @@ def read(group: zarr.Group) -> AsKLS:
         unresolved=model.solver_.get("unresolved", 0.0),
     )
     if "merger" in group:
-        merger = read_array(group, "merger")
-        model.merger_ = Merger(model.merge, merger[:2], merger[2], model.task_)
+        weights, intercepts, *bend = np.split(read_array(group, "merger"), [2, 3, 5, 7, 9])
+        model.merger_ = Merger(model.merge, weights, intercepts[0], Bend(*bend), about["merger_shared"], model.task_)
         model.held_out_ = about["held_out"]
         model.cv_results_ = {
             k: np.array([np.nan if x is None else x for x in v]) for k, v in about["cv_results"].items()

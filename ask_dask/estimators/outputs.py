@@ -70,15 +70,18 @@ class Outputs:
         function = score.metrics if self.task == "classification" else score.multilabel_metrics
         return function(y, merged, probability, weights)
 
-    def summary(self, rows: np.ndarray, merged: np.ndarray, probability: np.ndarray | None) -> dict[str, Any]:
-        """Metrics and curves, ready for JSON."""
+    def summary(
+        self, rows: np.ndarray, merged: np.ndarray, probability: np.ndarray | None, weights: np.ndarray | None
+    ) -> dict[str, Any]:
+        """Return the metrics of `metrics`, and curves, ready for JSON."""
         y = self.y[rows]
         if self.task == "regression":
-            return score.regression_summary(score.RegressionScores.of(y, merged))
+            return score.regression_summary(score.RegressionScores.of(y, merged, weights))
+        assert probability is not None
         if self.task == "multilabel":
-            return score.multilabel_summary(score.MultilabelScores.of(y, merged, probability))  # type: ignore[arg-type]
+            return score.multilabel_summary(score.MultilabelScores.of(y, merged, probability, weights))
         classes: Sequence[Any] = self._classes.tolist()
-        scores = score.Scores.of(y, merged, probability, len(classes))  # type: ignore[arg-type]
+        scores = score.Scores.of(y, merged, probability, len(classes), weights)
         return score.summary(scores, classes) | score.curves(scores, classes)
 
 

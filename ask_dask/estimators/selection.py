@@ -145,6 +145,8 @@ class Candidates:
         Of the scored rows.
     folds : (n,) int
         Of the scored rows, 0 .. n_folds - 1.
+    symmetric : bool, default False
+        The kernel and its landmarks are the same for source and target, so that f_s = f_t.
     """
 
     held_out: HeldOut
@@ -154,6 +156,7 @@ class Candidates:
     n_folds: int
     merge: str
     seed: int
+    symmetric: bool = False
 
     @cached_property
     def tests(self) -> list[np.ndarray]:
@@ -190,7 +193,11 @@ class Candidates:
         """The merger of one pair, fitted on all scored rows, or on those at some places."""
         some = np.arange(len(self.held_out.rows)) if some is None else some
         Y, weights = self.outputs.Y(self.held_out.rows[some]), self.weights.of(some).fit
-        return Merger.fit(self.merge, self.held_out.f[pair, some], Y, self.outputs.task, weights)
+        return Merger.fit(self.merge, self.held_out.f[pair, some], Y, self.outputs.task, weights, self.symmetric)
+
+    def summary(self, pair: int) -> dict[str, Any]:
+        """Return the metrics and curves of one pair on all scored rows, with the weights that `metrics` uses."""
+        return self.outputs.summary(self.held_out.rows, *self.cross_fitted(pair), self.weights.score)
 
     def cross_fitted(self, pair: int) -> tuple[np.ndarray, np.ndarray | None]:
         """Merged scores (n, q) and probabilities of one pair, each fold's by a merger of others."""
@@ -199,7 +206,7 @@ class Candidates:
             merger = self.merger(pair, others)
             for fold in group:
                 f = self.held_out.f[pair, self.tests[fold]]
-                scores.append(merger.score(f))
+                scores.append(merger.value(f))
                 probabilities.append(merger.probability(f))
         order = np.argsort(np.concatenate(self.tests))
         if probabilities[0] is None:
@@ -219,7 +226,7 @@ def _of_fold(of: Candidates, pair: int, merger: Merger, test: np.ndarray) -> dic
         return dict.fromkeys(score.OF_TASK[of.outputs.task])
     f = of.held_out.f[pair].take(test, axis=0, mode="clip")  # else ten times as long
     weights = of.weights.of(test).score
-    return of.outputs.metrics(of.held_out.rows[test], merger.score(f), merger.probability(f), weights)
+    return of.outputs.metrics(of.held_out.rows[test], merger.value(f), merger.probability(f), weights)
 
 
 def cv_results(

@@ -93,7 +93,7 @@ class Frame:
     def _taken(self) -> np.ndarray:
         """What is added for each unit of a pivot column, and of 1: (k + 1, m), in the precision of the blocks."""
         dtype = np.float32 if self.eps > np.finfo(np.float64).eps else np.float64
-        return -np.vstack([self.weights, self.offset]).astype(dtype)
+        return np.negative(np.vstack([self.weights, self.offset])).astype(dtype)
 
     def transform(self, T: np.ndarray) -> np.ndarray:
         """Return S (m, r) with E S = (C - 1 o') T, for coefficients T (n, r) of the landmarks' columns."""

@@ -72,7 +72,7 @@ def _agreement(
         if curve.get(x):
             hover = "predicted %{x:.4~g}<br>observed %{y:.4~g}<br>%{text} rows"
             traces.append(plot.line(curve[x], curve[y], name, mode="lines+markers", hovertemplate=hover,
-                                    text=[f"{c:,}" for c in curve["count"]],
+                                    text=[f"{c:,.10g}" for c in curve["count"]],
                                     marker={"size": 8, "symbol": len(traces)}, **style))  # fmt: skip
     return traces, max((value for trace in traces for value in (*trace["x"], *trace["y"])), default=0.0)
 

@@ -23,14 +23,16 @@ class Scores:
 
     Attributes
     ----------
-    confusion : (n_classes, n_classes) int64
-        Rows by true class and by predicted class (the most probable one).
+    n : int
+        Rows of a weight above zero.
+    confusion : (n_classes, n_classes) int64 or float64
+        Rows, or their weight, by true class and by predicted class (the most probable one).
     log_loss : float
         Sum over the rows.
     ranks : tuple of RankCounts
         One for the second of two classes, or one against the rest for each of more.
     bins : (n_classes, 3, BINS) float64
-        For each class and bin of its probability: sum of the probability, rows, rows of the class.
+        For each class and bin of its probability: sum of the probability, rows, rows of the class; weighted.
 
     Examples
     --------
@@ -40,13 +42,21 @@ class Scores:
     1.0
     """
 
+    n: int
     confusion: np.ndarray
     log_loss: float
     ranks: tuple[RankCounts, ...]
     bins: np.ndarray
 
     @classmethod
-    def of(cls, codes: np.ndarray, score: np.ndarray, probability: np.ndarray, n_classes: int) -> "Scores":
+    def of(
+        cls,
+        codes: np.ndarray,
+        score: np.ndarray,
+        probability: np.ndarray,
+        n_classes: int,
+        weight: np.ndarray | None = None,
+    ) -> "Scores":
         """Statistics of a block.
 
         Parameters
@@ -56,6 +66,8 @@ class Scores:
         score : (n,), (n, 1) or (n, n_classes) float
             Larger for the second class (of two), or for each class.
         probability : (n, n_classes) float
+        weight : (n,) float, optional
+            Zero or more; rows of weight zero are left out.
 
         Raises
         ------
@@ -65,23 +77,30 @@ class Scores:
         codes, probability = np.asarray(codes, np.int64), np.asarray(probability)
         score = np.asarray(score)[:, None] if np.ndim(score) == 1 else np.asarray(score)
         _check(codes, score, probability, n_classes)
-        confusion = np.bincount(codes * n_classes + probability.argmax(axis=1), minlength=n_classes**2)
+        if weight is not None:
+            kept, weight = np.asarray(weight) > 0, np.asarray(weight, np.float64)
+            codes, score, probability, weight = codes[kept], score[kept], probability[kept], weight[kept]
+        confusion = np.bincount(codes * n_classes + probability.argmax(axis=1), weight, n_classes**2)
         eps = np.finfo(probability.dtype).eps  # the clip of scikit-learn
-        chosen = np.clip(probability[np.arange(len(codes)), codes], eps, 1 - eps).astype(np.float64)
+        losses = -np.log(np.clip(probability[np.arange(len(codes)), codes], eps, 1 - eps).astype(np.float64))
         outputs = score.shape[1]
         return cls(
+            len(codes),
             confusion.reshape(n_classes, n_classes),
-            float(-np.log(chosen).sum()),
+            float(losses.sum() if weight is None else weight @ losses),
             tuple(
-                RankCounts.of(score[:, j], codes == n_classes - outputs + j, LIMIT // outputs) for j in range(outputs)
+                RankCounts.of(score[:, j], codes == n_classes - outputs + j, LIMIT // outputs, weight)
+                for j in range(outputs)
             ),
-            np.stack([probability_bins(probability[:, j].astype(np.float64), codes == j) for j in range(n_classes)]),
+            np.stack(
+                [probability_bins(probability[:, j].astype(np.float64), codes == j, weight) for j in range(n_classes)]
+            ),
         )
 
     def __add__(self, other: "Scores") -> "Scores":
         ranks = tuple(a + b for a, b in zip(self.ranks, other.ranks, strict=True))
         log_loss = self.log_loss + other.log_loss
-        return Scores(self.confusion + other.confusion, log_loss, ranks, self.bins + other.bins)
+        return Scores(self.n + other.n, self.confusion + other.confusion, log_loss, ranks, self.bins + other.bins)
 
 
 def _check(codes: np.ndarray, score: np.ndarray, probability: np.ndarray, n_classes: int) -> None:
@@ -115,13 +134,14 @@ def summary(scores: Scores, classes: Sequence[Any]) -> dict[str, Any]:
     are predicted), label_rates and mean_probability (in the order of classes), reasons ({metric: why}).
     """
     rows, predicted, right = scores.confusion.sum(axis=1), scores.confusion.sum(axis=0), scores.confusion.diagonal()
-    n, either = int(rows.sum()), rows + predicted > 0
+    n, weight, both = scores.n, rows.sum() or 1, rows + predicted
+    f1 = np.divide(2 * right, both, out=np.zeros(len(both)), where=both > 0)
     areas, errors = zip(*(ranks.auroc() for ranks in scores.ranks), strict=True)
     metrics = {
-        "log_loss": scores.log_loss / max(n, 1),
-        "accuracy": float(right.sum() / max(n, 1)),
-        "f1_micro": float(right.sum() / max(n, 1)),  # one label a row: a false positive is a false negative elsewhere
-        "f1_macro": float((2 * right / np.maximum(rows + predicted, 1)).sum() / max(either.sum(), 1)),
+        "log_loss": float(scores.log_loss / weight),
+        "accuracy": float(right.sum() / weight),
+        "f1_micro": float(right.sum() / weight),  # one label a row: a false positive is a false negative elsewhere
+        "f1_macro": float(f1.sum() / max((both > 0).sum(), 1)),
     }
     return {
         "n": n,
@@ -130,8 +150,8 @@ def summary(scores: Scores, classes: Sequence[Any]) -> dict[str, Any]:
         "auroc_error": mean_of_known(errors),
         "auroc_by_class": list(areas),
         **(metrics if n else dict.fromkeys(metrics)),
-        "label_rates": (rows / max(n, 1)).tolist(),
-        "mean_probability": (scores.bins[:, 0].sum(axis=1) / max(n, 1)).tolist(),
+        "label_rates": (rows / weight).tolist(),
+        "mean_probability": (scores.bins[:, 0].sum(axis=1) / weight).tolist(),
         "reasons": _reasons(areas, rows, classes) if n else dict.fromkeys(["auroc", *metrics], "there are no rows"),
     }
 
@@ -189,32 +209,13 @@ def metrics(
 ) -> dict[str, float | None]:
     """auroc, log_loss, accuracy, f1_micro and f1_macro of arrays in memory; shapes as in `Scores.of`.
 
-    The AUROC is the mean over the classes that have rows, and None when all rows are of one class. With weights (n,)
-    rows count as much, by scikit-learn; without any, all is None.
+    The AUROC is the mean over the classes that have rows, and None when all rows are of one class. A weight (n,) is
+    the number of times that a row counts, as sample_weight of scikit-learn; where all are zero, all is None.
 
     >>> p = np.array([0.2, 0.6, 0.9])
     >>> metrics(np.array([0, 1, 1]), p, np.c_[1 - p, p])["accuracy"]
     1.0
     """
-    if weight is None:
-        n_classes = probability.shape[1]
-        found = summary(Scores.of(codes, score, probability, n_classes), range(n_classes))
-        return {name: found[name] for name in METRICS}
-    from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
-
-    weight = np.asarray(weight, float)
-    kept = weight > 0
-    if not kept.any():
-        return dict.fromkeys(METRICS)
-    codes, score, probability, weight = codes[kept], score[kept], probability[kept], weight[kept]
-    n_classes, columns, chosen = probability.shape[1], np.reshape(score, (len(codes), -1)).T, probability.argmax(axis=1)
-    first, of_rows = n_classes - len(columns), {"sample_weight": weight}
-    truths = [codes == first + j for j in range(len(columns))]
-    both = [(t, s) for t, s in zip(truths, columns, strict=True) if t.any() and not t.all()]
-    return {
-        "auroc": mean_of_known([float(roc_auc_score(t, s, **of_rows)) for t, s in both]),
-        "log_loss": float(log_loss(codes, probability, labels=np.arange(n_classes), **of_rows)),
-        "accuracy": float(accuracy_score(codes, chosen, **of_rows)),
-        "f1_micro": float(f1_score(codes, chosen, average="micro", **of_rows)),
-        "f1_macro": float(f1_score(codes, chosen, average="macro", **of_rows)),
-    }
+    n_classes = probability.shape[1]
+    found = summary(Scores.of(codes, score, probability, n_classes, weight), range(n_classes))
+    return {name: found[name] for name in METRICS}

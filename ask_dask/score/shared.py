@@ -59,13 +59,19 @@ def probability_bins(probability: np.ndarray, positive: np.ndarray, weight: np.n
 
 
 def calibration_curve(bins: np.ndarray) -> dict[str, list[float]]:
-    """{"mean_probability", "fraction_positive", "count"} of the bins that have rows."""
+    """{"mean_probability", "fraction_positive", "count"} of the bins that have rows; the count is their weight."""
     total, count, positive = bins[:, bins[1] > 0]
     return {
         "mean_probability": (total / count).tolist(),
         "fraction_positive": (positive / count).tolist(),
-        "count": count.astype(int).tolist(),
+        "count": _counts(count),
     }
+
+
+def _counts(count: np.ndarray) -> list[float]:
+    """Numbers of rows as integers; their weights, where they are not whole, as they are."""
+    whole = count.astype(int)
+    return (whole if (whole == count).all() else count).tolist()
 
 
 def roc_curve(ranks: RankCounts, points: int = 500) -> dict[str, list[float]]:
@@ -87,5 +93,5 @@ def quantile_curve(sums: KeyedSums) -> dict[str, list[float]]:
     return {
         "predicted": (predicted / count).tolist(),
         "observed": (observed / count).tolist(),
-        "count": count.astype(int).tolist(),
+        "count": _counts(count),
     }

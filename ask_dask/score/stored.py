@@ -28,7 +28,7 @@ class _Task:
     Attributes
     ----------
     arrays : names of what is read beside y
-    block : (y, *arrays, facts, first row) -> statistics with +
+    block : (y, *arrays, weight or None, facts, first row) -> statistics with +
     summary : (their sum, facts) -> dict
     """
 
@@ -37,17 +37,21 @@ class _Task:
     summary: Callable[[Any, dict[str, Any]], dict[str, Any]]
 
 
-def _classes(y: np.ndarray, score: np.ndarray, probability: np.ndarray, facts: dict[str, Any], first: int) -> Scores:
+def _classes(
+    y: np.ndarray, score: np.ndarray, probability: np.ndarray, weight: Any, facts: dict[str, Any], first: int
+) -> Scores:
     classes = facts["classes"]
-    return Scores.of(class_codes(y, classes, first), score, probability, len(classes))
+    return Scores.of(class_codes(y, classes, first), score, probability, len(classes), weight)
 
 
-def _labels(y: np.ndarray, score: np.ndarray, probability: np.ndarray, _: Any, first: int) -> MultilabelScores:
-    return MultilabelScores.of(y, score, probability, first_row=first)
+def _labels(
+    y: np.ndarray, score: np.ndarray, probability: np.ndarray, weight: Any, _: Any, first: int
+) -> MultilabelScores:
+    return MultilabelScores.of(y, score, probability, weight, first)
 
 
-def _values(y: np.ndarray, score: np.ndarray, _: Any, first: int) -> RegressionScores:
-    return RegressionScores.of(y, score.reshape(y.shape) if score.size == y.size else score, first_row=first)
+def _values(y: np.ndarray, score: np.ndarray, weight: Any, _: Any, first: int) -> RegressionScores:
+    return RegressionScores.of(y, score.reshape(y.shape) if score.size == y.size else score, weight, first)
 
 
 _TASKS = {
@@ -67,7 +71,8 @@ def score_predictions(predictions: zarr.Group, data: zarr.Group | None = None) -
     """Metrics and curves of a predictions store against the labels of the dataset store it was made from.
 
     They are those of `summary` and `curves`, `multilabel_summary` or `regression_summary`, as the store's fact `task`
-    says (classification when it says nothing). Without `data` the labels that the predictions carry are used.
+    says (classification when it says nothing). Without `data` the labels that the predictions carry are used. Where
+    there are sample weights beside the labels (an array `weight`), each row counts by its weight, as in `held_out_`.
 
     Also in the result: `task`, `data` (the path of the dataset store) and `data_fingerprint`.
 
@@ -91,15 +96,16 @@ def score_predictions(predictions: zarr.Group, data: zarr.Group | None = None) -
         )
     if name not in _TASKS:
         raise StoreError(f"{place} holds predictions of the task {name!r}: this release knows {', '.join(_TASKS)}.")
-    arrays = [store.array(labelled, "y"), *(store.array(predictions, key) for key in _TASKS[name].arrays)]
+    arrays: list[Any] = [store.array(labelled, "y"), *(store.array(predictions, key) for key in _TASKS[name].arrays)]
+    arrays.append(store.array(labelled, "weight") if "weight" in labelled else None)
     n, found = _common_rows(arrays, place, source), {"task": name, "data": source, "data_fingerprint": wanted}
     step, task = (arrays[1].shards or arrays[1].chunks)[0], dask.delayed(_score_rows, pure=False)
     parts = [task(name, arrays, facts, a, min(a + step, n)) for a in range(0, n, step)]
     return found | _TASKS[name].summary(compute.run_sum(parts, "score"), facts)
 
 
-def _common_rows(arrays: list[zarr.Array], place: str, source: str) -> int:
-    rows = {array.shape[0] for array in arrays}
+def _common_rows(arrays: list[Any], place: str, source: str) -> int:
+    rows = {array.shape[0] for array in arrays if array is not None}
     if len(rows) > 1:
         raise StoreError(f"{place} has {arrays[1].shape[0]} rows and {source} {arrays[0].shape[0]}: predict it again.")
     if rows == {0}:
@@ -107,9 +113,10 @@ def _common_rows(arrays: list[zarr.Array], place: str, source: str) -> int:
     return rows.pop()
 
 
-def _score_rows(name: str, arrays: list[zarr.Array], facts: dict[str, Any], start: int, stop: int) -> Any:
-    step, total = max(1, min(BLOCK, CELLS // max(array.shape[-1] for array in arrays[1:]))), None
+def _score_rows(name: str, arrays: list[Any], facts: dict[str, Any], start: int, stop: int) -> Any:
+    step, total = max(1, min(BLOCK, CELLS // max(array.shape[-1] for array in arrays[1:-1]))), None
     for a in range(start, stop, step):
-        block = _TASKS[name].block(*(store.read(array, a, min(a + step, stop)) for array in arrays), facts, a)
+        parts = (None if array is None else store.read(array, a, min(a + step, stop)) for array in arrays)
+        block = _TASKS[name].block(*parts, facts, a)
         total = block if total is None else total + block
     return total

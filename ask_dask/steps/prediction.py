@@ -28,7 +28,8 @@ def write_predictions(model: "AsKLS", data: zarr.Group, group: zarr.Group, memor
     In a group that an interrupted prediction has left (`store.create(..., work=...)`) only the other shards are made.
 
     Arrays: f_source, f_target and score (N, q), probability (N, n_classes) unless values are regressed, float32; row_id
-    (N,), the ids of the data, the numbers of nodes or items, or of rows, and file, line and y where the data have them.
+    (N,), the ids of the data, the numbers of nodes or items, or of rows, and file, line, y and weight where the data
+    have them.
 
     Raises
     ------
@@ -49,7 +50,7 @@ def write_predictions(model: "AsKLS", data: zarr.Group, group: zarr.Group, memor
     budget.check(plan, compute.workers(), memory or compute.machine_memory(), "workers")
     numbered = store.about(data).get("format") in OF_NUMBERS
     ids = store.array(data, "id") if "id" in data else X if numbered else None
-    copied = {name: store.array(data, name) for name in ("file", "line", "y") if name in data}
+    copied = {name: store.array(data, name) for name in ("file", "line", "y", "weight") if name in data}
     shapes: dict[str, tuple[tuple[int, ...], Any]] = {
         name: ((n, q), np.float32) for name in ("f_source", "f_target", "score")
     }
