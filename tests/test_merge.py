@@ -59,7 +59,7 @@ def best(own, y, model, loss, widths, weights):
 @pytest.mark.parametrize("weights", [None, rng.uniform(0.2, 2.0, 200)], ids=["plain", "weighted"])
 def test_a_merger_is_a_regression_per_output(method, features, weights):
     merger = Merger.fit(method, F, SIGNS, "classification", weights)
-    values = Merger.fit(method, F, 2.0 * F[:, 3:] + 1, "regression", weights)
+    values = Merger.fit(method, F, F[:, :3] + 2 * F[:, 3:] + 1, "regression", weights)
     rows = np.ones(200) if weights is None else weights
     for k in range(3):
         own, positive = features(F[:, [k, 3 + k]]), SIGNS[:, k] > 0
@@ -80,7 +80,7 @@ def test_a_merger_is_a_regression_per_output(method, features, weights):
             own, positive, Weighted(), loss, (16.0, 2.0) if method == "balanced" else (16.0, 2.0, 0.3, None), weights
         )
         np.testing.assert_allclose(merger.value(F)[:, k], expected, atol=1e-6)
-        y = 2.0 * F[:, 3 + k] + 1
+        y = F[:, k] + 2 * F[:, 3 + k] + 1
         if method in ("stack", "balanced"):
             ridge = Ridge(alpha=RIDGE * rows.sum())
             error = lambda y, value: rows @ (y - value) ** 2  # noqa: E731
@@ -321,3 +321,31 @@ def test_a_model_of_the_last_version_is_refused(tmp_path):
     about.write_text(about.read_text().replace('"version": 3', '"version": 2'))
     with pytest.raises(StoreError, match="a model store of version 2 and this release reads version 3"):
         ask_dask.load(tmp_path / "m.zarr")
+
+
+def test_a_merger_never_turns_scores_round():
+    """Scores that go against the labels out of fold tell nothing of new rows but the labels of other folds."""
+    random = np.random.default_rng(5)
+    y = np.where(random.random(4000) < 0.5, 1.0, -1.0)[:, None]
+    f = np.hstack([y + random.normal(size=(4000, 1)), -y + random.normal(size=(4000, 1))])
+    both = Merger.fit("stack", f, y)
+    assert both.weights[0, 0] > 1 and 0 < both.weights[1, 0] < 0.01
+    for method, turned in (("target", f), ("stack", np.hstack([-f[:, :1], -f[:, :1]]))):
+        merger = Merger.fit(method, turned, y)
+        assert (merger.weights >= 0).all() and np.ptp(merger.value(turned)) < 0.1
+        assert np.corrcoef(merger.value(turned)[:, 0], turned.sum(1))[0, 1] > 0
+    values = Merger.fit("stack", f, y, "regression")
+    assert values.weights[0, 0] > 0.3 and values.weights[1, 0] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", [SNE(np.sqrt(52)), RBF(np.sqrt(52))], ids=repr)
+def test_held_out_scores_of_noise_are_not_above_one_half(kernel):
+    found = []
+    for seed in range(80):
+        random = np.random.default_rng(19000 + seed)
+        X, y = random.normal(size=(2000, 26)), random.integers(0, 2, 2000)
+        model = AsKLSClassifier(kernel, 100.0, n_landmarks=100, random_state=seed).fit(X, y)
+        found.append([model.held_out_["auroc"], model.cv_results_["mean_test_auroc"][0]])
+    deviation = np.std(found, axis=0, ddof=1) / np.sqrt(80)
+    assert (np.mean(found, axis=0) - 0.5 < 3 * deviation).all()

@@ -9,6 +9,7 @@ discriminants may lie farther off. `Bend` therefore clips each discriminant to t
 small slope that keeps the order of rows, and compresses it beyond some robust deviations from its median.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -36,6 +37,10 @@ for balanced merging, as above."""
 RIDGE = 1e-4
 """L2 penalty of a regression of values, in shares of the rows' weight: keeps a difference of f_s and f_t that is only
 rounding from getting a large weight."""
+
+LEAST = 1e-3
+"""Least weight of a discriminant in log-odds, for each of its deviations: rows keep their order, and probabilities
+hardly change."""
 
 LEAK = 0.01
 """How fast a discriminant outside the range goes on, in shares of the slope inside."""
@@ -103,7 +108,7 @@ class Merger:
     Attributes
     ----------
     weights : (2, q) float64
-        Of f_s and f_t in the log-odds of each class, or in the value.
+        Those of f_s and f_t in the log-odds of each class, or in the value; never below zero.
     intercepts : (q,) float64
     bend : Bend of (2, q) arrays
         Applied to f_s and f_t, or to their mean, before they are weighted.
@@ -267,17 +272,40 @@ def _regression(
     rows = np.ones(len(y)) if sample_weight is None else sample_weight
     sides = np.array([rows[~positive].sum(), rows[positive].sum()])
     counted = rows * (rows.sum() / (2 * sides))[positive.astype(int)] if balanced else rows
-    fit, found = _ridge if task == "regression" else _logistic, []
+    fit, least, found = (_ridge, 0.0, []) if task == "regression" else (_logistic, LEAST, [])
     for bend in _bends(features, sample_weight, "balanced" if balanced else task):
         bent = bend(features)
         mean = np.average(bent, axis=0, weights=rows)
         scale = np.sqrt(np.average((bent - mean) ** 2, axis=0, weights=rows) * penalty)
         scale[scale == 0] = 1
-        weight, intercept, loss = fit((bent - mean) / scale, y, counted)
+        weight, intercept, loss = _increasing(fit, (bent - mean) / scale, y, counted, least)
         weight = weight / scale
         found.append((loss, weight, float(intercept - weight @ mean), bend))
     _, weight, intercept, bend = min(found, key=lambda one: one[0])  # the widest of equals
     return weight, intercept, bend
+
+
+def _increasing(
+    fit: Callable[..., tuple[np.ndarray, float, float]],
+    features: np.ndarray,
+    y: np.ndarray,
+    rows: np.ndarray,
+    least: float,
+) -> tuple[np.ndarray, float, float]:
+    """Return the best weights among those that are not below the least, the intercept, and the loss.
+
+    Models of other folds have seen a fold's labels, and the sign of their scores' relation to the labels tells of
+    these: a merger that may turn scores round has an AUROC above one half on labels that are noise.
+    """
+    weight, intercept, loss = fit(features, y, rows)
+    if (weight >= least).all():
+        return weight, intercept, loss
+    best = np.full(len(weight), least), intercept, np.inf
+    for number in range(len(weight) if len(weight) > 1 else 0):  # of two, one is at its bound
+        alone, own, left = fit(features[:, [number]], y, rows)
+        if alone[0] > least and left < best[2]:
+            best = np.where(np.arange(len(weight)) == number, alone[0], least), own, left
+    return best
 
 
 def _bends(features: np.ndarray, weight: np.ndarray | None, purpose: str) -> list[Bend]:
