@@ -100,18 +100,24 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
     row_landmarks_, column_landmarks_ : (n_landmarks_,) int64
         Row numbers of the landmarks.
     cv_results_ : dict of arrays
-        As in scikit-learn's searches: param_gamma, param_n_landmarks, mean_test_auroc, ...
+        As in scikit-learn's searches: param_gamma, param_n_landmarks, mean_test_auroc, ... "sound" is False for a
+        pair that a resonance or rounding spoils; it ranks after all sound ones.
     held_out_ : dict
-        Scores and curves of the chosen pair on held-out rows, each of which counts by its sample_weight.
+        Scores and curves of the chosen pair on held-out rows, each of which counts by its sample_weight. They are
+        scored as new rows are: landmarks are left out, or where most rows are landmarks (and for every exact fit of a
+        kernel that is normalised over the data), each fold's models have landmarks and normalisers without its rows.
     singular_values_ : (r,) array
         Of the centred kernel matrix, or of its approximation.
     resonance_ : Resonance
-        How near 1/gamma_ is to a singular value, the condition number, what was done, and a safe gamma.
+        How near 1/gamma_ is to a singular value, the condition number, how large the fitted values are against y, what
+        was done, and a safe gamma.
     asymmetry_ : float or None
         ||K - K'|| / ||K|| at the (first 1000) landmarks; None where row and column landmarks are not the same.
     solver_ : dict
         "name" is "landmarks", "dense" or "minres"; where minres solved also iterations, residuals, relative_residual
-        and converged.
+        and converged. On landmarks "precision" is that of the rows; from moments "rounding" is the estimated change of
+        the fitted values by it, in standard deviations of y, and "unresolved" the size of what it leaves out of the
+        kernel, in units of 1/gamma.
     n_iter_ : int
         Steps of minres, else 1.
     landmark_error_ : dict
@@ -192,7 +198,9 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
         Warns
         -----
         ResonanceWarning
-            gamma_ is at a resonance and neither `ridge` nor `damping` is set.
+            A resonance spoils the model: gamma_ is at one, or the fitted values are more than twice as large as y.
+        PrecisionWarning
+            gamma_ is too large for the precision of the rows; the message names one that is not.
         ConvergenceWarning
             minres stopped before its tolerance; the message says why.
         """
