@@ -16,7 +16,7 @@ FOLDS = RNG.integers(0, 3, 90)
 WEIGHTS = RNG.uniform(0.5, 2, 90)
 
 
-def found_of(kernel=RBF(2.0), dtype=np.float64, weights=WEIGHTS, sampled=20):
+def found_of(kernel, dtype=np.float64, weights=WEIGHTS, sampled=20):
     points = X.astype(dtype)
     at, rows = kernel.at(*2 * [points[:8]], 90), moments.Rows(Y, np.asarray, FOLDS, weights)
     return at, moments.of_rows(points, rows, at, 3, moments.frames_of(at, points[:sampled]) if sampled else None)
@@ -93,7 +93,9 @@ def test_the_moments_of_fewer_landmarks_are_among_those_of_more(kernel):
             np.testing.assert_array_equal(getattr(fewer, name), getattr(found, name))
         for side, block in zip(fewer.sides, at.both(X), strict=False):
             frame, C, T = side.frame, block[:, :n] - side.frame.origin[:n], np.eye(n)
-            assert frame.n == n and len(frame.offset) == n + (frame.pivots >= n).sum()
+            assert (
+                frame.n == n and frame.eps == np.finfo(float).eps and len(frame.offset) == n + (frame.pivots >= n).sum()
+            )
             S = frame.transform(T)
             np.testing.assert_allclose(side.sums.sum(0) @ S, WEIGHTS @ C, atol=1e-9)
             np.testing.assert_allclose(S.T @ side.gram.sum(0) @ S, (C.T * WEIGHTS) @ C, atol=1e-9)
@@ -102,9 +104,39 @@ def test_the_moments_of_fewer_landmarks_are_among_those_of_more(kernel):
 
 
 def test_moments_in_other_frames_cannot_be_combined():
-    (_, one), (_, other) = found_of(), found_of(sampled=12)
-    with pytest.raises(ValueError, match="^Moments in different frames cannot be combined: gather them with the same"):
+    (_, one), (_, other) = found_of(RBF(2.0)), found_of(RBF(2.0), sampled=12)
+    with pytest.raises(ValueError, match="Moments in different frames cannot be combined: gather"):
         _ = one - other
+
+
+def test_moments_of_one_side_and_of_two_cannot_be_combined():
+    (_, one), (_, two) = found_of(RBF(2.0), sampled=0), found_of(SNE(2.0), sampled=0)
+    with pytest.raises(ValueError, match="shorter"):
+        _ = two + one
+
+
+@pytest.mark.parametrize("kernel", [RBF(2.0), SNE(2.0)], ids=repr)
+def test_float32_rows_are_multiplied_in_float32(kernel):
+    _, found = found_of(kernel, np.float32)
+    for side in found.sides:
+        for sums in (side.sums, side.gram, side.cross):
+            np.testing.assert_array_equal(sums, sums.astype(np.float32))
+
+
+def test_frames_of_a_kernel_have_as_many_pivots_as_asked_for():
+    at = SNE(2.0).at(*2 * [X[:8]], 90)
+    assert [len(frame.pivots) for frame in moments.frames_of(at, X, 3)] == [3, 3]
+
+
+def test_the_mean_of_many_float32_rows_is_taken_in_float64():
+    C = (7 + RNG.normal(size=(30000, 2))).astype(np.float32)
+    np.testing.assert_array_equal(Frame.of(C, 0).offset, C.mean(0, dtype=float).astype(np.float32))
+
+
+def test_the_size_of_the_columns_does_not_change_the_pivots():
+    C = RNG.normal(size=(100, 12))
+    np.testing.assert_array_equal(Frame.of(1e-6 * C, 5).pivots, Frame.of(C, 5).pivots)
+    assert len(Frame.of(1e-7 * C, 5).pivots) == 5
 
 
 def test_without_frames_columns_are_summed_as_they_are():
@@ -155,6 +187,7 @@ def test_a_frame_holds_numbers_of_the_precision_of_the_blocks(dtype):
     out = np.empty_like(C)
     assert frame.columns(C, out) is out
     plain, alone = Frame.of(C[:3]), np.empty_like(C)
+    assert plain.columns(C).dtype == dtype and len(plain.prefix(2)[0].offset) == 2
     assert plain.columns(C, alone) is alone and alone.dtype == dtype
     np.testing.assert_allclose(alone, C - C[:3].mean(0), atol=50 * frame.eps)
     rest = np.setdiff1d(np.arange(6), frame.pivots)
