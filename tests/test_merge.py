@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score, f1_score, log_loss, r2_score, recall
 import ask_dask
 from ask_dask import AsKLSClassifier, AsKLSRegressor, compute, store
 from ask_dask.errors import StoreError
-from ask_dask.estimators.merge import METHODS, RIDGE, Bend, Merger
+from ask_dask.estimators.merge import METHODS, RIDGE, Bend, Merger, combine
 from ask_dask.kernels import RBF, SNE, StudentT
 
 rng = np.random.default_rng(17)
@@ -58,7 +58,8 @@ def best(own, y, model, loss, widths, weights):
     ("mean", lambda f: f.mean(1, keepdims=True))])  # fmt: skip
 @pytest.mark.parametrize("weights", [None, rng.uniform(0.2, 2.0, 200)], ids=["plain", "weighted"])
 def test_a_merger_is_a_regression_per_output(method, features, weights):
-    merger = Merger.fit(method, F, SIGNS, "classification", weights)
+    task = "classification" if method in ("stack", "balanced") else "multilabel"  # else one of all classes
+    merger = Merger.fit(method, F, SIGNS, task, weights)
     values = Merger.fit(method, F, F[:, :3] + 2 * F[:, 3:] + 1, "regression", weights)
     rows = np.ones(200) if weights is None else weights
     for k in range(3):
@@ -88,7 +89,8 @@ def test_a_merger_is_a_regression_per_output(method, features, weights):
             np.testing.assert_allclose(values.value(F)[:, k], expected, atol=1e-8)
         else:
             np.testing.assert_allclose(values.value(F)[:, k], own[:, 0], atol=1e-12)
-    np.testing.assert_allclose(merger.probability(F).sum(1), 1)
+    if task == "classification":
+        np.testing.assert_allclose(merger.probability(F).sum(1), 1)
     assert values.probability(F) is None
 
 
@@ -321,6 +323,19 @@ def test_a_model_of_the_last_version_is_refused(tmp_path):
     about.write_text(about.read_text().replace('"version": 3', '"version": 2'))
     with pytest.raises(StoreError, match="a model store of version 2 and this release reads version 3"):
         ask_dask.load(tmp_path / "m.zarr")
+
+
+@pytest.mark.parametrize("method", ["mean", "source", "target"])
+def test_classes_that_are_not_stacked_keep_the_order_of_their_scores(method):
+    """One regression for all classes, of the rows of every class after another."""
+    codes = np.random.default_rng(8).integers(0, 4, 500)
+    f = np.random.default_rng(9).standard_t(3, size=(500, 8)) + 2 * (codes[:, None] == np.arange(8) % 4)
+    Y = np.where(codes[:, None] == np.arange(4), 1.0, -1.0)
+    merger, score = Merger.fit(method, f, Y), combine(method, f)
+    np.testing.assert_array_equal(merger.probability(f).argmax(1), score.argmax(1))
+    column = np.tile(score.T.reshape(-1, 1), 2)
+    flat = Merger.fit("source", column, Y.T.reshape(-1, 1)).value(column)
+    np.testing.assert_allclose(merger.value(f).T.ravel(), flat.ravel(), atol=0.06)  # the mean has twice the penalty
 
 
 def test_a_merger_never_turns_scores_round():

@@ -103,7 +103,10 @@ class Bend:
 
 @dataclass(frozen=True)
 class Merger:
-    """A regression per output on bent (f_s, f_t), one of them, or their mean: logistic for classes, else linear.
+    """A regression on bent (f_s, f_t), one of them, or their mean: logistic for classes, else linear.
+
+    Each output has a regression of its own; without stacking the classes share one, so that the largest of f_s, f_t or
+    their mean stays the largest.
 
     Attributes
     ----------
@@ -166,17 +169,21 @@ class Merger:
         combination = _combination(method, shared)
         sides, used = [0] if shared else np.flatnonzero(combination.any(1)).tolist(), combination.any(1)
         weights, intercepts, bends = np.zeros((2, q)), np.zeros(q), np.stack(Bend.linear((2, q)).rows())
-        for k in range(q):
-            features = np.column_stack([_feature(f[:, [k, q + k]], side, shared) for side in sides])
-            weight, intercepts[k], bend = _regression(
+        one = task == "classification" and method not in STACKED  # for all classes, so that it keeps their order
+        for outputs in [list(range(q))] if one else [[k] for k in range(q)]:
+            features = np.column_stack(
+                [np.concatenate([_feature(f[:, [k, q + k]], side, shared) for k in outputs]) for side in sides]
+            )
+            weight, intercept, bend = _regression(
                 features,
-                Y[:, k],
+                Y[:, outputs].T.ravel(),
                 task,
-                sample_weight,
+                None if sample_weight is None else np.tile(sample_weight, len(outputs)),
                 method == "balanced" and task != "regression",
                 (combination**2).sum(0),
             )
-            weights[:, k], bends[:, used, k] = combination @ weight, np.stack(bend.rows())
+            for k in outputs:
+                weights[:, k], intercepts[k], bends[:, used, k] = combination @ weight, intercept, np.stack(bend.rows())
         return cls(method, weights, intercepts, Bend(*bends), shared, task)
 
     def value(self, f: np.ndarray) -> np.ndarray:
