@@ -330,7 +330,7 @@ def test_what_steps_have_found_is_told_though_a_later_one_fails(here, ask):
 
 
 def test_a_resonance_is_one_line(here, ask):
-    arguments = ("fit", "--data", "data.zarr", "--to", "x.zarr", "--kernel", "linear", "--landmarks", "20", "--quiet")
+    arguments = ("fit", "--data", "data.zarr", "--to", "x.zarr", "--bandwidth", "5", "--landmarks", "20", "--quiet")
     assert ask(*arguments, "--gamma", "1")[0] == 0
     values = load("x.zarr").singular_values_
     code, _, err = ask(*arguments, "--gamma", repr(float(1 / values[2])), "--overwrite")

@@ -114,7 +114,7 @@ def test_folds_of_rows_by_two_seeds_meet_by_chance_alone():
                     assert abs((found == moved).mean() - 1 / n_folds) < within, (seed, other, how)
 
 
-@pytest.mark.parametrize("n_folds", [2, 4])
+@pytest.mark.parametrize("n_folds", [3, 4])
 def test_a_store_is_encoded_in_the_folds_of_its_seed(made, n_folds):
     content = text(60)
     rows = parse(content, find_layout(CRITEO, content, "a"), Hashing(512, 3)).arrays

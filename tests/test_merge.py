@@ -338,19 +338,23 @@ def test_classes_that_are_not_stacked_keep_the_order_of_their_scores(method):
     np.testing.assert_allclose(merger.value(f).T.ravel(), flat.ravel(), atol=0.06)  # the mean has twice the penalty
 
 
-def test_a_merger_never_turns_scores_round():
-    """Scores that go against the labels out of fold tell nothing of new rows but the labels of other folds."""
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_scores_are_turned_round_only_where_that_is_sure(task):
+    """A little against the labels out of fold tells of the labels of other folds, not of new rows."""
     random = np.random.default_rng(5)
     y = np.where(random.random(4000) < 0.5, 1.0, -1.0)[:, None]
-    f = np.hstack([y + random.normal(size=(4000, 1)), -y + random.normal(size=(4000, 1))])
-    both = Merger.fit("stack", f, y)
-    assert both.weights[0, 0] > 1 and 0 < both.weights[1, 0] < 0.01
-    for method, turned in (("target", f), ("stack", np.hstack([-f[:, :1], -f[:, :1]]))):
-        merger = Merger.fit(method, turned, y)
-        assert (merger.weights >= 0).all() and np.ptp(merger.value(turned)) < 0.1
-        assert np.corrcoef(merger.value(turned)[:, 0], turned.sum(1))[0, 1] > 0
-    values = Merger.fit("stack", f, y, "regression")
-    assert values.weights[0, 0] > 0.3 and values.weights[1, 0] == 0
+    noise = random.normal(size=(4000, 2))
+    noise -= y @ np.linalg.lstsq(y, noise, rcond=None)[0]
+    for against, turned in ((0.03, False), (0.2, True)):
+        both = Merger.fit("stack", noise + y * [1.0, -against], y, task)
+        assert both.weights[0, 0] > 0.3 and (both.weights[1, 0] < -0.05) == turned
+        f = np.repeat(noise[:, :1] - against * y, 2, axis=1)
+        alone = Merger.fit("stack", f, y, task, symmetric=True)
+        assert (alone.weights[0, 0] < -0.01) == turned
+        if not turned:
+            assert 0 <= alone.weights[0, 0] < 0.01
+            order = np.argsort(f[:, 0])
+            assert task == "regression" or (np.diff(alone.value(f)[order, 0]) > 0).all()
 
 
 @pytest.mark.slow

@@ -42,6 +42,9 @@ LEAST = 1e-3
 """Least weight of a discriminant in log-odds, for each of its deviations: rows keep their order, and probabilities
 hardly change."""
 
+SURE = 3.0
+"""Standard errors below zero at which a negative weight is believed, as where neighbours in a graph differ in class."""
+
 LEAK = 0.01
 """How fast a discriminant outside the range goes on, in shares of the slope inside."""
 
@@ -111,7 +114,7 @@ class Merger:
     Attributes
     ----------
     weights : (2, q) float64
-        Those of f_s and f_t in the log-odds of each class, or in the value; never below zero.
+        Those of f_s and f_t in the log-odds of each class, or in the value; below zero only where that is sure.
     intercepts : (q,) float64
     bend : Bend of (2, q) arrays
         Applied to f_s and f_t, or to their mean, before they are weighted.
@@ -299,20 +302,20 @@ def _increasing(
     rows: np.ndarray,
     least: float,
 ) -> tuple[np.ndarray, float, float]:
-    """Return the best weights among those that are not below the least, the intercept, and the loss.
+    """Return the best weights, the intercept, and the loss; no weight is below the least unless that is SURE.
 
     Models of other folds have seen a fold's labels, and the sign of their scores' relation to the labels tells of
-    these: a merger that may turn scores round has an AUROC above one half on labels that are noise.
+    these: a merger that may always turn scores round has an AUROC above one half on labels that are noise.
     """
     weight, intercept, loss = fit(features, y, rows)
     if (weight >= least).all():
         return weight, intercept, loss
-    best = np.full(len(weight), least), intercept, np.inf
+    best = np.full(len(weight), least), *fit(features[:, :0], y, rows)[1:]
     for number in range(len(weight) if len(weight) > 1 else 0):  # of two, one is at its bound
         alone, own, left = fit(features[:, [number]], y, rows)
         if alone[0] > least and left < best[2]:
             best = np.where(np.arange(len(weight)) == number, alone[0], least), own, left
-    return best
+    return (weight, intercept, loss) if best[2] - loss > SURE**2 / 2 else best
 
 
 def _bends(features: np.ndarray, weight: np.ndarray | None, purpose: str) -> list[Bend]:
@@ -338,14 +341,19 @@ def _quantiles(features: np.ndarray, shares: list[float], weight: np.ndarray | N
 
 def _logistic(features: np.ndarray, y: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, float, float]:
     """Weights, intercept and log loss of an L2 logistic regression."""
-    model = LogisticRegression(solver="newton-cholesky", tol=1e-8).fit(features, y > 0, rows)
-    value = features @ model.coef_[0] + model.intercept_[0]
-    return model.coef_[0], model.intercept_[0], float(rows @ np.logaddexp(0, np.where(y > 0, -value, value)))
+    if features.shape[1]:
+        model = LogisticRegression(solver="newton-cholesky", tol=1e-8).fit(features, y > 0, rows)
+        weight, intercept = model.coef_[0], model.intercept_[0]
+    else:
+        weight, intercept = np.zeros(0), np.log(rows[y > 0].sum() / rows[y <= 0].sum())
+    value = features @ weight + intercept
+    return weight, intercept, float(rows @ np.logaddexp(0, np.where(y > 0, -value, value)))
 
 
 def _ridge(features: np.ndarray, y: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Weights, intercept and squared error of a ridge regression; the features have mean zero."""
+    """Weights, intercept and negative log-likelihood of a ridge regression; the features have mean zero."""
     mean = np.average(y, weights=rows)
     gram = (features.T * rows) @ features + RIDGE * rows.sum() * np.eye(features.shape[1])
     weight = np.linalg.solve(gram, (features.T * rows) @ (y - mean))
-    return weight, float(mean), float(rows @ (y - mean - features @ weight) ** 2)
+    left = float(rows @ (y - mean - features @ weight) ** 2)
+    return weight, float(mean), rows.sum() / 2 * float(np.log(max(left, np.finfo(float).tiny)))
