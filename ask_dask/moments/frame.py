@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-PIVOTS = 16
+PIVOTS = 15
 """Most pivot columns. Each adds 2 m operations a row to the m^2 of the Gram of m columns."""
 
 ROWS_A_PIVOT = 4

@@ -1,22 +1,27 @@
 """What float32 rows cost in accuracy: test scores of float32 and float64 fits, and whether a difference is told.
 
     python pipelines/bench/precision.py [--rows 20000] [--landmarks 300,1000] [--gammas 1,100,10000,1000000]
+    python pipelines/bench/precision.py --only-pass 400000
 
 Four synthetic tables, each with the kernels RBF, Laplacian, SNE and Student-t. From one pass for each precision every
 gamma is solved and scored on 5,000 new rows. A case counts as told where a fit would warn. Prints one JSON line; the
-exit code is 1 if a difference above 1 % is not told.
+exit code is 1 if a difference above 1 % is not told. With --only-pass the pass over so many rows at 1,000 landmarks is
+timed instead, with the frames that keep float32's digits and without, in turn.
 """
 
 import argparse
 import json
 import sys
 
+import made
 import numpy as np
 from sklearn.datasets import make_friedman1
 
 from ask_dask import blocks, moments, nystrom
 from ask_dask.estimators.problem import TYPICAL_ROWS
 from ask_dask.kernels import RBF, SNE, Kernel, Laplacian, StudentT
+from ask_dask.kernels.base import Columns
+from ask_dask.moments.frame import PIVOTS
 from ask_dask.solve import LandmarkSystem, Solution
 
 NEW = 5_000
@@ -92,8 +97,29 @@ def cases(name: str, n: int, counts: list[int], gammas: list[float]) -> list[dic
     return found
 
 
-def main(rows: int, landmarks: str, gammas: str) -> int:
+def slowdown(rows: int) -> dict[str, float]:
+    """Return how many times as long the pass takes with frames as without, for two Grams and for one."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(rows, made.FEATURES)).astype(np.float32)
+    given, points = moments.Rows(np.sign(X[:, :1]), np.asarray, np.arange(rows) % 5), X[:1000]
+    found = {}
+    for kernel in (SNE(12.0), RBF(12.0)):
+        at = kernel.at(points, points, rows)
+
+        def seconds(pivots: int, at: Columns = at) -> float:
+            return made.timed(lambda: moments.gather(X, given, 5, at, points[:TYPICAL_ROWS], pivots=pivots))
+
+        seconds(PIVOTS)
+        taken = made.in_turn({"frames": lambda: seconds(PIVOTS), "plain": lambda: seconds(0)}, 5)
+        found[type(kernel).__name__] = round(float(np.median(taken["frames"]) / np.median(taken["plain"])), 3)
+    return found
+
+
+def main(rows: int, landmarks: str, gammas: str, only_pass: int | None) -> int:
     """Measure and print."""
+    if only_pass:
+        print(json.dumps({"bench": "precision", "rows": only_pass, "frames_over_plain": slowdown(only_pass)}))
+        return 0
     counts, weights = [int(m) for m in landmarks.split(",")], [float(g) for g in gammas.split(",")]
     found = [case for name in TABLES for case in cases(name, rows, counts, weights)]
     told = [case for case in found if case["told"]]
@@ -112,4 +138,5 @@ if __name__ == "__main__":
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--landmarks", default="300,1000")
     parser.add_argument("--gammas", default="1,100,10000,1000000")
+    parser.add_argument("--only-pass", type=int)
     sys.exit(main(**vars(parser.parse_args())))
