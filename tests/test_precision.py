@@ -1,4 +1,4 @@
-"""What float32 sums resolve: frames, estimates of rounding, and what is told of it."""
+"""The precision of float32 sums: frames, estimates of rounding, and warnings."""
 
 import warnings
 

@@ -46,7 +46,7 @@ SURE = 3.0
 """Standard errors below zero at which a negative weight is believed, as where neighbours in a graph differ in class."""
 
 LEAK = 0.01
-"""How fast a discriminant outside the range goes on, in shares of the slope inside."""
+"""Slope of a discriminant outside the range, in shares of the slope inside."""
 
 QUANTILES = ((0.25, 0.75), (0.05, 0.95), (0.01, 0.99), (0.0, 1.0))
 """Ranges that give the robust deviation, the next where one holds equal values only."""

@@ -73,7 +73,7 @@ class Placed:
 
     @property
     def symmetric(self) -> bool:
-        """Whether f_s = f_t: the kernel is symmetric and each landmark is one of both roles."""
+        """Return whether f_s = f_t: the kernel is symmetric and each landmark is one of both roles."""
         return self.kernel.symmetric and self.column_points is self.row_points
 
     def feature_map(self, n: int) -> nystrom.FeatureMap:

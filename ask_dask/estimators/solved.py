@@ -1,4 +1,4 @@
-"""What every engine gives: the models of all training sets, and what they say of rows that they have not seen."""
+"""The result of every engine: the models of all training sets, and their discriminants of rows they have not seen."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -80,7 +80,7 @@ class Solved:
 
 
 def precision_warning(solved: Solved, pair: int) -> str | None:
-    """Return what is said of a pair whose regularisation the precision of the moments does not resolve, else None."""
+    """Return the warning for a pair whose regularisation the precision of the rows does not resolve, else None."""
     (n, gamma), model, worst = solved.pairs[pair], solved.models[pair], solved.worst(pair)
     if worst.resolved:
         return None
@@ -118,7 +118,7 @@ Engine = Callable[..., Solved]
 def fold_by_fold(
     problem: Problem, counts: Sequence[int], exact: bool, engine: Engine, checkpoint: Checkpoint | None = None
 ) -> Solved:
-    """Return the models of all rows, and those of each fold from a fit of its own, as if its rows were not known.
+    """Return the models of all rows, and those of each fold from a fit that does not know the fold's rows.
 
     A row that is a landmark, or a target that a kernel is normalised over, is not like a new row. Where most rows are,
     held-out scores are those of new rows only if the landmarks and targets of a fold's models are without the fold too.
@@ -131,7 +131,7 @@ def fold_by_fold(
     engine : callable
         Solves a problem without folds at some landmark counts, with a checkpoint if need be.
     checkpoint : Checkpoint, optional
-        Where what is known of the models of all rows is kept.
+        Keeps the progress of the fit of all rows.
 
     Raises
     ------

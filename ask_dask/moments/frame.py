@@ -91,7 +91,7 @@ class Frame:
 
     @cached_property
     def _taken(self) -> np.ndarray:
-        """What is added for each unit of a pivot column, and of 1: (k + 1, m), in the precision of the blocks."""
+        """Return (k + 1, m) numbers in the blocks' precision: [C_P, 1] times these, added to C, is E."""
         dtype = np.float32 if self.eps > np.finfo(np.float64).eps else np.float64
         return np.negative(np.vstack([self.weights, self.offset])).astype(dtype)
 

@@ -66,7 +66,7 @@ def gather(
 
 @dataclass(frozen=True)
 class _Kept:
-    """How the moments of a shard are kept: where, rows of a shard, and the number of shards."""
+    """The folder where a worker keeps the moments of its shards, the rows of a shard, and the number of shards."""
 
     parts: Parts
     height: int
@@ -85,12 +85,12 @@ def _kept_part(number: int, X: Block, rows: Rows, shared: tuple[Any, ...], n_fol
 
 
 def _arrays(known: compute.Sums) -> dict[str, np.ndarray]:
-    """What a checkpoint keeps of each sum."""
+    """Return the arrays that a checkpoint keeps of each sum."""
     return {f"sum_{start}": moments.vector() for start, (_, moments) in known.items()}
 
 
 def _facts(known: compute.Sums, height: int, total: int) -> dict[str, Any]:
-    """And what it says of them: which shards each is of, rows of a shard, sizes, and how far all are."""
+    """Return the attributes of a checkpoint: the shards of each sum, rows of a shard, sizes, and the progress."""
     shards = [(start, stop) for start, (stop, _) in known.items()]
     sizes = next(moments.sizes for _, moments in known.values())
     done = sum(stop - start for start, stop in shards)
@@ -99,7 +99,7 @@ def _facts(known: compute.Sums, height: int, total: int) -> dict[str, Any]:
 
 
 def _load(checkpoint: Checkpoint) -> tuple[compute.Sums, int | None]:
-    """The sums of a checkpoint and of its parts, and rows of a shard; none without any."""
+    """Return the sums of a checkpoint and of its parts, and the rows of a shard; none without any."""
     sums: compute.Sums = {}
     height, frames = None, None
     for found, facts in checkpoint.with_parts(compute.workers()):

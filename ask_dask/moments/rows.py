@@ -14,7 +14,7 @@ from ask_dask.moments.sums import Moments, Side
 
 @dataclass(frozen=True)
 class Rows:
-    """What the pass needs to know of each row beside its features; every array is cut where the rows are.
+    """Labels, folds and weights of rows, which a pass takes beside their features; all arrays are cut as the rows are.
 
     Attributes
     ----------

@@ -77,7 +77,7 @@ class Solution:
 
     @property
     def resolved(self) -> bool:
-        """Whether the precision of the moments resolves the regularisation."""
+        """Return whether the precision of the rows resolves the regularisation."""
         return self.rounding <= TOO_ROUGH and self.unresolved <= 1
 
     def of_units(self, centre: np.ndarray, scale: np.ndarray) -> "Solution":

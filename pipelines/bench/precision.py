@@ -1,4 +1,4 @@
-"""What float32 rows cost in accuracy: test scores of float32 and float64 fits, and whether a difference is told.
+"""Compare test scores of float32 and float64 fits, and whether a difference is told.
 
     python pipelines/bench/precision.py [--rows 20000] [--landmarks 300,1000] [--gammas 1,100,10000,1000000]
     python pipelines/bench/precision.py --only-pass 400000
