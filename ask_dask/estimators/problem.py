@@ -118,6 +118,13 @@ class Problem:
         folds = self.folds if self.n_folds else np.zeros_like(self.folds)
         return self.outputs.rows(folds, self.weights.fit)
 
+    def left_without(self, fold: int) -> np.ndarray:
+        """Return the places of the landmarks that are not in a fold, in either role."""
+        out, lost = self.folds == fold, np.zeros(max(map(len, self.landmarks)), bool)
+        for side in self.landmarks:
+            lost[: len(side)] |= out[side]
+        return np.flatnonzero(~lost)
+
     def without(self, fold: int, exact: bool) -> "tuple[Problem, np.ndarray]":
         """Return the problem of a training set whose held-out rows are unknown, and which landmarks are left in it.
 
@@ -129,10 +136,7 @@ class Problem:
             Every row is a landmark: the rows of the fold are taken out, else they get the weight zero.
         """
         out, (I, J) = self.folds == fold, self.landmarks  # noqa: E741
-        lost = np.zeros(max(len(I), len(J)), bool)
-        lost[: len(I)] |= out[I]
-        lost[: len(J)] |= out[J]
-        kept, rows = np.flatnonzero(~lost), np.flatnonzero(~out)
+        kept, rows = self.left_without(fold), np.flatnonzero(~out)
         placed = self.placed.at_some(kept[kept < len(I)], kept[kept < len(J)], rows)
         if exact:
             fit = None if self.weights.fit is None else self.weights.fit[rows]

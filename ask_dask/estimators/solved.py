@@ -138,16 +138,17 @@ def fold_by_fold(
     InputError
         All landmarks of a count are in one fold.
     """
+    for fold in range(problem.n_folds):
+        if not (problem.left_without(fold) < counts[0]).any():
+            raise InputError(
+                f"n_landmarks={counts[0]}: all of these landmarks are in fold {fold}, whose models may not know them: "
+                "use more landmarks, or fewer folds."
+            )
     found = engine(replace(problem, n_folds=0), counts, checkpoint)
     kernels, inner, folds = [], [], []
     for fold in range(problem.n_folds):
         inside, kept = problem.without(fold, exact)
         counts_kept = [int((kept < count).sum()) for count in counts]
-        if not counts_kept[0]:
-            raise InputError(
-                f"n_landmarks={counts[0]}: all of these landmarks are in fold {fold}, whose models may not know them: "
-                "use more landmarks, or fewer folds."
-            )
         solved = engine(inside, sorted(set(counts_kept)))
         places = [solved.pairs.index((count, gamma)) for count in counts_kept for gamma in problem.gammas]
         solutions = [solved.models[place].solution for place in places]
