@@ -101,7 +101,7 @@ def test_criteo_store_is_what_the_encoder_makes_of_the_parsed_rows(made):
 
 
 def test_folds_of_rows_by_two_seeds_meet_by_chance_alone():
-    """As often as independent folds do: 1 in 5, also where rows are shifted or swapped."""
+    """Folds of two seeds agree in one row of five, as independent ones do, also where rows are shifted or swapped."""
     n, n_folds = 20_000, 5
     folds = {seed: assign_folds(0, n, n_folds, seed) for seed in (0, 1, 2, 3, 1 << 40)}
     within = 4 * np.sqrt(1 / n_folds * (1 - 1 / n_folds) / n)  # four standard deviations of a share

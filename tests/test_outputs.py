@@ -1,4 +1,4 @@
-"""What is learned: real values, several labels a row, weights of rows and classes, and bad input."""
+"""Outputs: real values, several labels a row, weights of rows and classes, and bad input."""
 
 import dask.array as da
 import numpy as np

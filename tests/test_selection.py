@@ -1,4 +1,4 @@
-"""Which gamma and landmark count cross-validation chooses, and which weights count in that."""
+"""The choice of gamma and landmark count by cross-validation, and the weights that count in it."""
 
 import numpy as np
 import pytest
