@@ -72,6 +72,14 @@ def test_landmarks_are_not_scored_where_enough_other_rows_are():
     assert pair.held_out_["n"] == 90
 
 
+def test_folds_have_landmarks_of_their_own_where_most_of_a_class_or_of_the_weight_are_landmarks():
+    rare, params = (np.arange(120) < 8).astype(int), {"gamma": 1.0, "landmarks": np.arange(10), "random_state": 0}
+    of_class = AsKLSClassifier(SNE(0.5), **params).fit(X, rare)
+    assert of_class.held_out_["n"] == 120 and of_class.held_out_["auroc"] is not None
+    weighted = AsKLSRegressor(SNE(0.5), **params).fit(X, y, (np.arange(120) < 10).astype(float))
+    assert weighted.held_out_["n"] == 10
+
+
 def test_rows_are_sampled_without_some():
     without = np.arange(0, 100, 3)
     for n_rows, n_sampled in ((100, 20), (100, 1000), (100_000, 50)):

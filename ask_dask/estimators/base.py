@@ -113,7 +113,7 @@ class AsKLS(BaseEstimator):
         )
         n_folds = 0 if self.cv is None else n_folds
         check_weight_of_folds(weights, folds, n_folds)
-        apart, unlike_new = self._held_out_rows(X.shape[0], rows, columns, counts)
+        apart, unlike_new = self._held_out_rows(X.shape[0], rows, columns, counts, outputs.codes, weights.fit)
         scored = selection.sampled_rows(X.shape[0], self.max_scored_rows, self.seed_, unlike_new)
         if n_folds:
             check_scored(scored, folds, weights)
@@ -147,18 +147,31 @@ class AsKLS(BaseEstimator):
         return self
 
     def _held_out_rows(
-        self, n_rows: int, rows: np.ndarray, columns: np.ndarray, counts: tuple[int, ...]
+        self,
+        n_rows: int,
+        rows: np.ndarray,
+        columns: np.ndarray,
+        counts: tuple[int, ...],
+        codes: np.ndarray | None,
+        weight: np.ndarray | None,
     ) -> tuple[bool, np.ndarray | None]:
         """Return whether each fold needs landmarks and normalisers of its own, and the rows that are not scored.
 
         A held-out row must be like a new one: neither a landmark nor a target that its own kernel is normalised over.
-        Where a kernel has no normaliser and every row is a landmark, a row without its label is like a new one.
+        Where a kernel has no normaliser and every row is a landmark, a row without its label is like a new one. Where
+        landmarks are most of the rows, of a class or of the weight, the others cannot stand for all.
         """
         relative = self.kernel is None or self.kernel.relative or self.symmetrise in ("K'K", "KK'")
         if (is_exact(self) or counts[0] == n_rows) and not relative:
             return False, None
         landmarks = np.union1d(rows, columns)
-        apart = is_exact(self) or 2 * len(landmarks) > n_rows
+        most = 2 * len(landmarks) > n_rows
+        if weight is not None:
+            most = most or 2 * weight[landmarks].sum() > weight.sum()
+        if codes is not None:
+            taken = np.bincount(codes[landmarks])
+            most = most or any(2 * count > (codes == code).sum() for code, count in enumerate(taken) if count)
+        apart = is_exact(self) or most
         return apart, None if apart else landmarks
 
     def _place(self, X: Any, rows: np.ndarray, columns: np.ndarray) -> tuple[Any, Placed]:
