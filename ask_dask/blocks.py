@@ -21,8 +21,11 @@ from ask_dask.errors import InputError
 from ask_dask.kernels.base import Block, Kernel, LandmarkKernel, products
 from ask_dask.sparse import SparseRows
 
-FEW = 8
-"""Shards for each worker up to which they are cut so that all workers have as many."""
+PARTS = 16
+"""Shards of an input that has few, so that workers share them; a power of two, since sums are made in pairs."""
+
+FEWEST = 4
+"""Shards that are made where rows allow it, though sums of more rows would be faster."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,8 @@ def shards(X: Any, rows: int | None = None, per_row: int | None = None) -> list[
     ----------
     X : ndarray, scipy.sparse, dask array, zarr array or SparseRows, shape (N, d)
     rows : int, optional
-        Rows per shard; by default about 64 MiB of rows (in a store a whole number of its shards), or somewhat less
-        where shards are few, so that each worker has as many.
-    per_row : int, optional
-        Kernel entries that are computed of each row: a share has enough of them to be worth a task.
+        Rows per shard, by default `height(X, per_row)`.
+    per_row : as in `height`
 
     Examples
     --------
@@ -53,7 +54,7 @@ def shards(X: Any, rows: int | None = None, per_row: int | None = None) -> list[
     >>> len(shards(np.zeros((5000, 2)), per_row=20))
     1
     """
-    rows = rows or _spread(X, _default_rows(X), per_row)
+    rows = rows or height(X, per_row)
     if isinstance(X, da.Array):
         X = X.rechunk({0: rows, 1: -1})
         stops = np.cumsum(X.chunks[0])
@@ -68,22 +69,41 @@ def shards(X: Any, rows: int | None = None, per_row: int | None = None) -> list[
     return [Shard(start, stop, _constant(X[start:stop])) for start, stop in bounds]
 
 
-def _default_rows(X: Any) -> int:
-    rows = budget.shard_rows(sparse.row_bytes(X))
-    if isinstance(X, zarr.Array | SparseRows):
-        own = (X.shards or X.chunks)[0]
-        rows = max(1, rows // own) * own
-    return rows
+def height(X: Any, per_row: int | None = None, summed: int = 1) -> int:
+    """Return the rows of a shard: about 64 MiB of rows, or fewer where that would be few shards.
+
+    The number of workers and the chunks of a store do not matter, since sums over shards would otherwise depend on
+    them.
+
+    Parameters
+    ----------
+    X : as in `shards`
+    per_row : int, optional
+        Kernel entries that are computed of each row: a shard has enough of them to be worth a task.
+    summed : int
+        Rows whose sum takes no longer to add than to make. Shards have as many where `FEWEST` of them do.
+
+    Examples
+    --------
+    >>> height(np.zeros((100_000, 2))), height(np.zeros((100_000, 2)), summed=20_000), height(np.zeros((3000, 2)))
+    (6250, 25000, 2048)
+    """
+    n, most = X.shape[0], most_rows(X)
+    if n > PARTS * most:
+        return most
+    worth, parts = max(budget.BLOCK_ROWS, budget.TASK_ENTRIES // per_row if per_row else 1), PARTS
+    while parts > FEWEST and n < parts * summed:
+        parts //= 2
+    return min(most, max(worth, -(-n // parts)))
 
 
-def _spread(X: Any, rows: int, per_row: int | None = None) -> int:
-    """Fewer rows a shard where whole ones are so few that workers would wait for each other: each has as many to do."""
-    n, workers = X.shape[0], compute.workers()
-    shares = max(1, -(-n // rows))
-    if shares > FEW * workers:
-        return rows
-    share = max(-(-n // (-(-shares // workers) * workers)), budget.TASK_ENTRIES // per_row if per_row else 1)
-    return min(rows, -(-share // budget.BLOCK_ROWS) * budget.BLOCK_ROWS)
+def most_rows(X: Any) -> int:
+    """Return the rows that a task may hold: about 64 MiB.
+
+    >>> most_rows(np.zeros((5, 64))) * 64 * 8 >> 20
+    64
+    """
+    return budget.shard_rows(sparse.row_bytes(X))
 
 
 def cut(X: Any, n_landmarks: int) -> dict[str, Any]:
@@ -92,7 +112,7 @@ def cut(X: Any, n_landmarks: int) -> dict[str, Any]:
     >>> cut(np.zeros((500, 2)), 1000)
     {'shards': 1, 'shard_rows': 500, 'block_rows': 512, 'cut': '1 shard of 500 rows, in blocks of 512'}
     """
-    rows, block = min(X.shape[0], _spread(X, _default_rows(X))), budget.cache_rows(n_landmarks)
+    rows, block = min(X.shape[0], height(X)), budget.cache_rows(n_landmarks)
     count = -(-X.shape[0] // rows)
     words = f"{count:,} shard{'s' * (count > 1)} of {rows:,} rows, in blocks of {block:,}"
     return {"shards": count, "shard_rows": rows, "block_rows": block, "cut": words}
@@ -108,8 +128,7 @@ def map_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int, la
     `function` must give each row alone, since the blocks it sees depend on the chunking.
     """
     if isinstance(X, zarr.Array):
-        rows = _spread(X, _default_rows(X))
-        X = da.from_array(store.Readable(X), chunks=(rows, -1), name=False, inline_array=True)
+        X = da.from_array(store.Readable(X), chunks=(height(X), -1), name=False, inline_array=True)
     dtype = np.result_type(X.dtype, np.float32)
     if isinstance(X, SparseRows):
         return lazy_rows(X, function, n_columns)
@@ -131,7 +150,7 @@ def lazy_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int, p
     dtype = np.result_type(X.dtype, np.float32)
     rows = None
     if isinstance(X, SparseRows):  # few bytes a row: what is made of a shard of them may be far larger than a shard
-        rows = min(_spread(X, _default_rows(X)), budget.shard_rows(n_columns * dtype.itemsize))
+        rows = min(height(X), budget.shard_rows(n_columns * dtype.itemsize))
     parts = [
         da.from_delayed(task(shard.block, shared, shard.start), (shard.stop - shard.start, n_columns), dtype)
         for shard in shards(X, rows, per_row)

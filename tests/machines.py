@@ -100,7 +100,7 @@ def _worker(log, pause, *arguments):
 
 
 TASKS = {
-    "fit": ("ask_dask.moments.gathering", "_of_shard", 4),
+    "fit": ("ask_dask.moments.gathering", "_of_shards", 4),
     "predict": ("ask_dask.steps.prediction", "_predict_shard", 2),
     "parse": ("ask_dask.ingest.staging", "stage", 3), "write": ("ask_dask.ingest.pipeline", "write_shard", 5),
 }  # fmt: skip
@@ -128,7 +128,7 @@ def _command(change, pause, *arguments):
     from ask_dask.ingest import files
     from ask_dask.store import checkpoint
 
-    blocks._default_rows = lambda X: 100
+    blocks.most_rows = lambda X: 100
     exec(change, {"waiting": waiting, "checkpoint": checkpoint, "files": files, "budget": budget})
     for kind in ("fit", "predict") if pause else ():
         _slow(kind, pause)

@@ -40,7 +40,6 @@ def dense(block):
 def tens(monkeypatch):
     """Shards of ten rows, whatever the input."""
     monkeypatch.setattr(budget, "shard_rows", lambda row_bytes: 10)
-    monkeypatch.setattr(blocks, "_spread", lambda X, rows, per_row=None: rows)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -211,7 +211,7 @@ def few(here, monkeypatch):
     """Few rows more in that folder, and checkpoints whenever there is one to write."""
     monkeypatch.setattr(store.checkpoint, "SECONDS", 0)
     monkeypatch.setattr(store.checkpoint, "SHARE", float("inf"))
-    monkeypatch.setattr(blocks, "_default_rows", lambda X: 50)
+    monkeypatch.setattr(blocks, "most_rows", lambda X: 50)
     rows = Path("points.csv").read_text().splitlines(keepends=True)
     Path("few.csv").write_text("".join(rows[:161]))
     Path("avazu.csv").write_bytes(SEEDS["avazu"][0].splitlines(keepends=True)[0] + b"".join(

@@ -104,12 +104,12 @@ from ask_dask.moments import gathering
 from ask_dask.store import checkpoint, leases
 checkpoint.SECONDS, checkpoint.SHARE = 0, float("inf")
 leases.RENEW, leases.WATCH = 0.1, 0.5
-blocks._default_rows = lambda X: 100
-of_shard = gathering._of_shard
+blocks.most_rows = lambda X: 100
+of_shard = gathering._of_shards
 def patient(*given):
     time.sleep(0.3)
     return of_shard(*given)
-gathering._of_shard = patient
+gathering._of_shards = patient
 cli.main()
 """
 """The command, with time to kill it between two shards, and dead writers found out at once."""

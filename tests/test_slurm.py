@@ -90,7 +90,7 @@ def test_a_job_is_told_to_end_and_requeued_and_goes_on(at):
 COMMAND = """\
 #!{python}
 from ask_dask import blocks, cli
-blocks._default_rows = lambda X: 2500
+blocks.most_rows = lambda X: 2500
 cli.main()
 """
 """The command, whose fit has forty shards."""
@@ -104,8 +104,8 @@ def patient(X, rows, shared, n_folds, first_row):
     with open("{folder}/pause") as file:
         time.sleep(float(file.read()))
     return of_shard(X, rows, shared, n_folds, first_row)
-if gathering._of_shard.__name__ != "patient":  # dask loads this more than once, into the same module
-    of_shard, gathering._of_shard = gathering._of_shard, patient
+if gathering._of_shards.__name__ != "patient":  # dask loads this more than once, into the same module
+    of_shard, gathering._of_shards = gathering._of_shards, patient
 """
 """Of a worker: each shard is noted when it begins, and takes as long as a file says."""
 

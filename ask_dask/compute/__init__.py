@@ -6,13 +6,16 @@ Local threads (the default), `dask.config.set(scheduler="processes")` and a dist
 from ask_dask.compute.bars import progress, progress_shown, tell
 from ask_dask.compute.blas import one_blas_thread
 from ask_dask.compute.measure import measured
+from ask_dask.compute.pairs import PAIRED, Sums, add_in_pairs
 from ask_dask.compute.products import product
-from ask_dask.compute.tasks import Shared, Sums, machine_memory, run, run_sum, workers
+from ask_dask.compute.tasks import Shared, machine_memory, run, run_sum, workers
 from ask_dask.compute.waiting import connected
 
 __all__ = [
+    "PAIRED",
     "Shared",
     "Sums",
+    "add_in_pairs",
     "connected",
     "machine_memory",
     "measured",

@@ -1,9 +1,10 @@
 """Tasks on threads of this process, or on a cluster: results in order, sums in order."""
 
+import operator
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import dask
 import dask.threaded
@@ -12,10 +13,8 @@ from dask.system import CPU_COUNT
 
 from ask_dask.compute.bars import progress
 from ask_dask.compute.blas import one_blas_thread
+from ask_dask.compute.pairs import OF_MANY, Sums, halves, joined
 from ask_dask.compute.waiting import ValuesLost, current_client, each_done
-
-Sums: TypeAlias = dict[int, tuple[int, Any]]
-"""{start: (stop, the sum of the parts start .. stop - 1)}; at 0 the sum so far."""
 
 
 def run(
@@ -51,7 +50,7 @@ def run_sum(
     told: Callable[[Sums], None] = lambda known: None,
     rows: int | None = None,
 ) -> Any:
-    """The sum of the parts (anything with +) in their order, so that it does not depend on who was done first.
+    """Return the sum of the parts (anything with +), in an order that does not depend on who was done first.
 
     Without a label no progress is shown.
 
@@ -60,11 +59,11 @@ def run_sum(
     known : Sums, optional
         What is known of it, and not computed again.
     told : callable
-        Told what is known whenever that is more: the sum so far, and parts that wait for those before them.
+        Told what is known whenever that is more: sums of neighbours, until all are one.
     rows : int, optional
         Of all parts, for the log.
     """
-    known = _joined(known or {})
+    known = joined(known or {}, len(parts), operator.add)
     done = sum(stop - start for start, (stop, _) in known.items())
     with progress(label, len(parts), unit, done, rows) as advance:
         if done == len(parts):
@@ -75,60 +74,51 @@ def run_sum(
         return _sum_local(parts, known, told, advance)
 
 
-def _joined(known: Sums) -> Sums:
-    """The same, the sum so far with all that follows it."""
-    known = dict(known)
-    while 0 in known and known[0][0] in known:
-        middle, total = known[0]
-        stop, value = known.pop(middle)
-        known[0] = stop, total + value
-    return known
-
-
-def _unknown(known: Sums, number: int, height: int) -> list[tuple[int, int]]:
-    """Parts of all that are not known, at most so many together.
+def _unknown(known: Sums, total: int, height: int) -> list[tuple[int, int]]:
+    """Return the parts of all that are not known, so many neighbours together where none of them is.
 
     >>> _unknown({0: (2, "sum"), 5: (6, "part")}, 8, 2)
     [(2, 4), (4, 5), (6, 8)]
     """
     found, at = [], 0
-    for start, stop in (*sorted((start, stop) for start, (stop, _) in known.items()), (number, number)):
-        found += [(first, min(first + height, start)) for first in range(at, start, height)]
+    for start, stop in (*sorted((start, stop) for start, (stop, _) in known.items()), (total, total)):
+        while at < start:
+            after = min(at + height, total)
+            found.append((at, after if at % height == 0 and after <= start else at + 1))
+            at = found[-1][1]
         at = stop
     return found
 
 
 def _sum_local(parts: Sequence[Delayed], known: Sums, told: Callable[[Sums], None], advance: Callable[[], None]) -> Any:
-    """As a chain of additions, which also has the parts computed in their order."""
-    add = dask.delayed(_added, pure=False)
-    given = {start: dask.delayed(value, traverse=False, pure=False) for start, (_, value) in known.items()}
-    singles = _unknown(known, len(parts), 1)
-    first, *others = sorted([*singles, *((start, stop) for start, (stop, _) in known.items())])
-    total = given.get(0, parts[0])
-    starts, stops = {parts[start].key: start for start, _ in singles}, {total.key: first[1]}
-    for start, stop in others:
-        total = add(total, given.get(start, parts[start]))
-        stops[total.key] = stop
+    """As a graph of additions, which also has the parts computed about in their order."""
+    task, spans = dask.delayed(operator.add, pure=False), {}
+
+    def summed(start: int, stop: int) -> Delayed:
+        if start in known and known[start][0] == stop:
+            return dask.delayed(known[start][1], traverse=False, pure=False)
+        middle = halves(start, stop, len(parts))
+        found = parts[start] if middle is None else task(summed(start, middle), summed(middle, stop))
+        spans[found.key] = start, stop
+        return found
 
     def ended(key: Any, value: Any) -> None:
         nonlocal known
-        if key in starts:
-            advance()
-            known = known | {starts[key]: (starts[key] + 1, value)}
-        if key in stops:
-            known = {start: sums for start, sums in known.items() if start >= stops[key]} | {0: (stops[key], value)}
-        early = key in starts and starts[key] != known.get(0, (0,))[0]
-        if key in stops or early:  # else it is added next, and then told
+        if key in spans:
+            start, stop = spans[key]
+            if stop == start + 1:
+                advance()
+            known = {first: sums for first, sums in known.items() if not start <= first < stop} | {start: (stop, value)}
             told(known)
 
-    return _run_local([total], ended)[0]
+    return _run_local([summed(0, len(parts))], ended)[0]
 
 
 def _sum_distributed(
     client: Any, parts: Sequence[Delayed], known: Sums, told: Callable[[Sums], None], advance: Callable[[], None]
 ) -> Any:
     """Added here; of many workers the parts come in groups."""
-    height = max(1, min(8, workers() // 4))
+    height = next(height for height in (OF_MANY, OF_MANY // 2, 1) if height <= max(1, workers() // 4))
     bounds = _unknown(known, len(parts), height)
     groups = [parts[start:stop] for start, stop in bounds]
     sums = [group[0] if len(group) == 1 else dask.delayed(_added, pure=False)(*group) for group in groups]
@@ -136,7 +126,7 @@ def _sum_distributed(
     def take(place: int, value: Any) -> None:
         nonlocal known
         start, stop = bounds[place]
-        known = _joined(known | {start: (stop, value)})
+        known = joined(known | {start: (stop, value)}, len(parts), operator.add)
         told(known)
         for _ in groups[place]:
             advance()
@@ -152,10 +142,8 @@ AHEAD = 4
 """Parts of a sum for each worker that may wait, run or have come too early."""
 
 
-def _added(first: Any, *rest: Any) -> Any:
-    for part in rest:
-        first = first + part
-    return first
+def _added(*parts: Any) -> Any:
+    return joined({i: (i + 1, part) for i, part in enumerate(parts)}, len(parts), operator.add)[0][1]
 
 
 class Shared:

@@ -1,5 +1,6 @@
 """The pass over an input that gathers moments, a task a shard, kept in a checkpoint while it goes on."""
 
+import math
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -8,10 +9,10 @@ from typing import Any
 import dask
 import numpy as np
 
-from ask_dask import blocks, compute
+from ask_dask import blocks, budget, compute
 from ask_dask.kernels.base import Block, Columns
 from ask_dask.moments.frame import PIVOTS
-from ask_dask.moments.rows import Rows, frames_of, of_rows
+from ask_dask.moments.rows import Rows, frames_of, of_shards
 from ask_dask.moments.sums import Moments
 from ask_dask.store import Checkpoint, Parts
 
@@ -26,7 +27,9 @@ def gather(
     per_row: int | None = None,
     pivots: int = PIVOTS,
 ) -> Moments:
-    """Return the moments of an input after one pass, a task a shard, partial sums added in the order of the shards.
+    """Return the moments of an input after one pass, the same bits whatever the workers.
+
+    A task sums neighbouring shards, in pairs as `compute.run_sum` adds the sums of the tasks.
 
     Parameters
     ----------
@@ -45,42 +48,55 @@ def gather(
     InputError
         X holds a NaN or infinity: names the row and column.
     """
-    known, height = _load(checkpoint) if checkpoint else ({}, None)
-    shards = blocks.shards(X, height, per_row)  # as they were cut, which may depend on the number of workers
-
-    keep = _Kept(checkpoint.parts, shards[0].stop, len(shards)) if checkpoint and checkpoint.parts else None
+    height = blocks.height(X, per_row, n_folds * budget.GRAM_ROWS)
+    known, together = _load(checkpoint, height) if checkpoint else ({}, None)
+    together, shards = together or _together(X, height), blocks.shards(X, height)
+    shares = [shards[first : first + together] for first in range(0, len(shards), together)]
+    cut = {"height": height, "together": together, "total": len(shares)}
+    keep = _Kept(checkpoint.parts, cut) if checkpoint and checkpoint.parts else None
 
     def told(known: compute.Sums) -> None:
         if checkpoint:
             parts = [number for start, (stop, _) in known.items() for number in range(start, stop)]
-            checkpoint.offer(lambda: _arrays(known), parts=parts, **_facts(known, shards[0].stop, len(shards)))
+            checkpoint.offer(lambda: _arrays(known), parts=parts, **_facts(known, cut))
 
     begun = next(iter(known.values()), None)
     frames = frames_of(kernel, typical, pivots) if begun is None else tuple(side.frame for side in begun[1].sides)
     shared = dask.delayed((kernel, frames, keep), traverse=False, pure=False)
     task = dask.delayed(_kept_part, pure=False, traverse=False)
-    parts = [task(i, s.block, rows[s.start : s.stop], shared, n_folds, s.start) for i, s in enumerate(shards)]
+    parts = [
+        task(number, [s.block for s in share], rows[share[0].start : share[-1].stop], shared, n_folds, share[0].start)
+        for number, share in enumerate(shares)
+    ]
     with checkpoint.kept() if checkpoint else nullcontext():
         return compute.run_sum(parts, "moments", known=known, told=told, rows=X.shape[0])
 
 
+def _together(X: Any, height: int) -> int:
+    """Return how many shards of so many rows a task takes: all workers end at about the same time, with few sums."""
+    n, workers = math.ceil(X.shape[0] / height), compute.workers()
+    choices = [1 << i for i in range(compute.PAIRED.bit_length()) if height << i <= max(height, blocks.most_rows(X))]
+    return min(reversed(choices), key=lambda together: math.ceil(math.ceil(n / together) / workers) * together)
+
+
 @dataclass(frozen=True)
 class _Kept:
-    """The folder where a worker keeps the moments of its shards, the rows of a shard, and the number of shards."""
+    """The folder where a worker keeps the moments of its tasks, and how the rows are cut into tasks."""
 
     parts: Parts
-    height: int
-    total: int
+    cut: dict[str, int]
 
 
-def _kept_part(number: int, X: Block, rows: Rows, shared: tuple[Any, ...], n_folds: int, first_row: int) -> Moments:
-    """Return the moments of one shard, after keeping them where this runs."""
+def _kept_part(
+    number: int, X: list[Block], rows: Rows, shared: tuple[Any, ...], n_folds: int, first_row: int
+) -> Moments:
+    """Return the moments of the shards of one task, after keeping them where this runs."""
     kernel, frames, keep = shared
     started = time.monotonic()
-    found = _of_shard(X, rows, (kernel, frames), n_folds, first_row)
+    found = _of_shards(X, rows, (kernel, frames), n_folds, first_row)
     if keep:
         seconds, known = time.monotonic() - started, {number: (number + 1, found)}
-        keep.parts.keep(number, lambda: _arrays(known), seconds, **_facts(known, keep.height, keep.total))
+        keep.parts.keep(number, lambda: _arrays(known), seconds, **_facts(known, keep.cut))
     return found
 
 
@@ -89,22 +105,21 @@ def _arrays(known: compute.Sums) -> dict[str, np.ndarray]:
     return {f"sum_{start}": moments.vector() for start, (_, moments) in known.items()}
 
 
-def _facts(known: compute.Sums, height: int, total: int) -> dict[str, Any]:
-    """Return the attributes of a checkpoint: the shards of each sum, rows of a shard, sizes, and the progress."""
+def _facts(known: compute.Sums, cut: dict[str, int]) -> dict[str, Any]:
+    """Return the attributes of a checkpoint: the shards of each sum, how rows are cut, sizes, and the progress."""
     shards = [(start, stop) for start, (stop, _) in known.items()]
     sizes = next(moments.sizes for _, moments in known.values())
     done = sum(stop - start for start, stop in shards)
-    return {"step": "moments", "done": done, "total": total, "unit": "shards", "height": height, "sizes": sizes,
-            "shards": shards}  # fmt: skip
+    return {"step": "moments", "done": done, "unit": "shards", "sizes": sizes, "shards": shards, **cut}
 
 
-def _load(checkpoint: Checkpoint) -> tuple[compute.Sums, int | None]:
-    """Return the sums of a checkpoint and of its parts, and the rows of a shard; none without any."""
+def _load(checkpoint: Checkpoint, height: int) -> tuple[compute.Sums, int | None]:
+    """Return the sums of a checkpoint and of its parts, and the shards of a task; none without any."""
     sums: compute.Sums = {}
-    height, frames = None, None
+    together, frames = None, None
     for found, facts in checkpoint.with_parts(compute.workers()):
-        height = height or facts["height"]
-        if facts["height"] != height:  # of a job before, whose worker was late
+        together = together or facts["together"]
+        if (facts["height"], facts["together"]) != (height, together):  # of a job before, whose worker was late
             continue
         for start, stop in facts["shards"]:
             part = Moments.of_vector(found[f"sum_{start}"], facts["sizes"])
@@ -112,10 +127,12 @@ def _load(checkpoint: Checkpoint) -> tuple[compute.Sums, int | None]:
             known = any(first <= start < last for first, (last, _) in sums.items())  # the checkpoint has it by now
             if not known and frames == [side.frame for side in part.sides]:
                 sums[start] = stop, part
-    return sums, height
+    return sums, together
 
 
-def _of_shard(X: Block, rows: Rows, shared: tuple[Any, Any], n_folds: int, first_row: int) -> Moments:
+def _of_shards(X: list[Block], rows: Rows, shared: tuple[Any, Any], n_folds: int, first_row: int) -> Moments:
     kernel, frames = shared
-    blocks.require_finite(X, first_row)
-    return of_rows(X, rows, kernel, n_folds, frames)
+    for block in X:
+        blocks.require_finite(block, first_row)
+        first_row += block.shape[0]
+    return of_shards(X, rows, kernel, n_folds, frames)

@@ -1,7 +1,8 @@
 """Rows of a shard turned into moments: kernel blocks are evaluated, brought into their frame and multiplied."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ask_dask import blocks, budget, compute
 from ask_dask.kernels.base import Block, Columns
 from ask_dask.moments.frame import PIVOTS, Frame
-from ask_dask.moments.sums import Moments, Side
+from ask_dask.moments.sums import Moments
 
 
 @dataclass(frozen=True)
@@ -57,60 +58,85 @@ def frames_of(kernel: Columns, typical: Block, most: int = PIVOTS) -> tuple[Fram
 
 
 def of_rows(X: Block, rows: Rows, kernel: Columns, n_folds: int, frames: tuple[Frame, ...] | None = None) -> Moments:
-    """Return the moments of one shard of rows.
+    """Return the moments of a block of rows, as `of_shards` does; without frames, columns are summed as they are."""
+    return of_shards([X], rows, kernel, n_folds, frames_of(kernel, X[:0]) if frames is None else frames)
+
+
+def of_shards(X: Sequence[Block], rows: Rows, kernel: Columns, n_folds: int, frames: tuple[Frame, ...]) -> Moments:
+    """Return the moments of neighbouring shards.
 
     Rows are taken fold by fold, so that each product goes to one fold. Products are summed in the kernel's own
-    precision inside a block and in float64 across blocks.
+    precision inside a block, in float64 across blocks, and in pairs across shards (`compute.add_in_pairs`).
 
     Parameters
     ----------
-    X : (n, d) block
+    X : sequence of (n, d) blocks
     rows : Rows
-        Those of this shard; folds are 0 .. n_folds - 1.
-    frames : tuple of Frame, optional
-        One for each side (`frames_of`); without any, columns are summed as they are.
+        Those of all shards; folds are 0 .. n_folds - 1.
+    frames : tuple of Frame
+        One for each side (`frames_of`).
     """
-    frames = frames_of(kernel, X[:0]) if frames is None else frames
-    order = np.argsort(rows.folds, kind="stable")
-    X, rows = X[order], rows[order]
-    edges = np.searchsorted(rows.folds, np.arange(n_folds + 1))
-    q, m = rows[:1].Y.shape[1], len(frames[0].offset)
-    count, sum_y, yy = np.zeros(n_folds), np.zeros((n_folds, q)), np.zeros((n_folds, q))
+    q, starts = rows[:1].Y.shape[1], np.cumsum([0, *(block.shape[0] for block in X)])
+    shards = [_by_fold(block, rows[start : start + block.shape[0]]) for block, start in zip(X, starts, strict=False)]
+    found = Moments.empty(n_folds, q, frames)
+    sums = [_Sums(frame, q) for frame in frames]
     with compute.one_blas_thread():
-        sums = [_Sums(frame, q, n_folds) for frame in frames]
-        for f, fold in enumerate(map(slice, edges[:-1], edges[1:])):
-            points, here = X[fold], rows[fold]
-            for part in blocks.row_blocks(points, budget.cache_rows(m)):
-                y = here[part].Y
-                weights = np.ones(len(y)) if here.weights is None else here.weights[part]
-                count[f] += weights.sum()
-                sum_y[f] += weights @ y
-                yy[f] += weights @ y**2
-                for side, block in zip(sums, kernel.both(points[part]), strict=False):
-                    side.add(f, block, y, None if here.weights is None else weights)
-            for side in sums:
-                side.flush(f)
-    return Moments(count, sum_y, yy, tuple(side.found() for side in sums))
+        for f in range(n_folds):
+            compute.add_in_pairs([partial(_sum_fold, *shard, f, kernel, sums) for shard in shards], found.arrays(f))
+    return found
+
+
+def _by_fold(X: Block, rows: Rows) -> tuple[Block, Rows]:
+    order = np.argsort(rows.folds, kind="stable")
+    return X[order], rows[order]
+
+
+def _sum_fold(
+    X: Block, rows: Rows, f: int, kernel: Columns, sums: Sequence["_Sums"], out: Sequence[np.ndarray]
+) -> None:
+    """Write the sums over fold f of rows in the order of their folds: those of `Moments.arrays`."""
+    fold = slice(*np.searchsorted(rows.folds, (f, f + 1)))
+    X, rows = X[fold], rows[fold]
+    count, sum_y, yy, *of_sides = out
+    for array in (count, sum_y, yy):
+        array.fill(0)
+    for i, side in enumerate(sums):
+        side.begin(X.shape[0], *of_sides[3 * i : 3 * i + 3])
+    for part in blocks.row_blocks(X, budget.cache_rows(len(sums[0].frame.offset))):
+        y = rows[part].Y
+        weights = np.ones(len(y)) if rows.weights is None else rows.weights[part]
+        count += weights.sum()
+        sum_y += weights @ y
+        yy += weights @ y**2
+        for side, block in zip(sums, kernel.both(X[part]), strict=False):
+            side.add(block, y, None if rows.weights is None else weights)
+    for side in sums:
+        side.flush()
 
 
 class _Sums:
-    """A Side under construction.
+    """The sums of one fold's rows for one side, under construction.
 
     Kernel blocks of a few hundred rows, which stay in cache, fill a buffer of GRAM_ROWS rows; SYRK takes it whole.
     """
 
-    def __init__(self, frame: Frame, q: int, n_folds: int) -> None:
+    def __init__(self, frame: Frame, q: int) -> None:
         self.frame, m = frame, len(frame.offset)
         self.dtype = np.dtype(np.float32 if frame.eps > np.finfo(np.float64).eps else np.float64)
-        self.sums, self.gram, self.cross = np.zeros((n_folds, m)), np.zeros((n_folds, m, m)), np.zeros((n_folds, m, q))
         self.product = np.empty((m, m), self.dtype)
         self.buffer, self.y = np.empty((budget.GRAM_ROWS, m), self.dtype), np.ones((budget.GRAM_ROWS, 1 + q))
-        self.filled = 0
 
-    def add(self, f: int, block: np.ndarray, Y: np.ndarray, weights: np.ndarray | None) -> None:
-        """Add rows to fold f; with weights both factors of every product carry their roots."""
+    def begin(self, n: int, sums: np.ndarray, gram: np.ndarray, cross: np.ndarray) -> None:
+        """Begin sums of n rows, which go into these arrays."""
+        self.out, self.filled, self.empty = (sums, gram, cross), 0, True
+        if not n:
+            for array in self.out:
+                array.fill(0)
+
+    def add(self, block: np.ndarray, Y: np.ndarray, weights: np.ndarray | None) -> None:
+        """Add rows; with weights both factors of every product carry their roots."""
         if self.filled + len(block) > len(self.buffer):
-            self.flush(f)
+            self.flush()
         rows = slice(self.filled, self.filled + len(block))
         self.frame.columns(block, out=self.buffer[rows])
         self.y[rows, 0], self.y[rows, 1:] = 1, Y
@@ -120,18 +146,13 @@ class _Sums:
             self.y[rows] *= root
         self.filled += len(block)
 
-    def flush(self, f: int) -> None:
-        """Add the buffer's rows to fold f."""
+    def flush(self) -> None:
+        """Add the buffer's rows to the sums."""
         if not self.filled:
             return
         block, y = self.buffer[: self.filled], self.y[: self.filled].astype(self.buffer.dtype)
         # numpy sees that both factors are one and calls SYRK; unlike SciPy's wrapper it lets other threads run
-        self.gram[f] += np.matmul(block.T, block, out=self.product)
-        products = y.T @ block
-        self.sums[f] += products[0]
-        self.cross[f] += products[1:].T
-        self.filled = 0
-
-    def found(self) -> Side:
-        """Return the side."""
-        return Side(self.frame, self.sums, self.gram, self.cross)
+        products, gram = y.T @ block, np.matmul(block.T, block, out=self.product)
+        for out, found in zip(self.out, (products[0], gram, products[1:].T), strict=True):
+            np.copyto(out, found) if self.empty else np.add(out, found, out=out)
+        self.filled, self.empty = 0, False

@@ -52,6 +52,13 @@ class Moments:
     yy: np.ndarray
     sides: tuple[Side, ...]
 
+    @classmethod
+    def empty(cls, n_folds: int, q: int, frames: Sequence[Frame]) -> "Moments":
+        """Return moments of q outputs whose numbers are still to be written."""
+        sizes = [(frame, len(frame.offset)) for frame in frames]
+        sides = (Side(frame, *(np.empty((n_folds, m, *more)) for more in ((), (m,), (q,)))) for frame, m in sizes)
+        return cls(np.empty(n_folds), np.empty((n_folds, q)), np.empty((n_folds, q)), tuple(sides))
+
     def __add__(self, other: "Moments") -> "Moments":
         return self._with(np.add, other)
 
@@ -63,6 +70,13 @@ class Moments:
         sides = tuple(_each(function, *parts) for parts in zip(*(m.sides for m in each), strict=True))
         count, sum_y, yy = (function(*(getattr(m, name) for m in each)) for name in ("count", "sum_y", "yy"))
         return Moments(count, sum_y, yy, sides)
+
+    def arrays(self, f: int) -> list[np.ndarray]:
+        """Return views of the numbers of one fold: count, sums of Y and of its squares, then sums, Gram and cross
+        products of each side."""
+        own = (self.count, self.sum_y, self.yy)
+        of_sides = (array for side in self.sides for array in (side.sums, side.gram, side.cross))
+        return [array[f : f + 1] if array.ndim == 1 else array[f] for array in (*own, *of_sides)]
 
     def vector(self) -> np.ndarray:
         """Return all numbers one after another; of each Gram the upper triangle."""
