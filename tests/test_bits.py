@@ -72,22 +72,33 @@ def test_any_scheduler(name, pool):
     assert others == more == chosen
 
 
-@pytest.mark.parametrize("total", [1, 2, 5, 13, 16, 17, 35])
+@pytest.mark.parametrize("total", [1, 2, 5, 13, 16, 17, 35, 80])
 def test_sums_of_neighbours_are_parts_of_the_same_sum(total):
     parts = RNG.normal(size=total) * 10.0 ** RNG.integers(-8, 8, total)
     whole = added(parts)
-    for together in (2, 4) if total > compute.PAIRED else (2, 4, 8, 16):
-        shares = [parts[i : i + together] for i in range(0, total, together)]
-        if (len(shares) > compute.PAIRED) == (total > compute.PAIRED):
+    if total <= compute.PAIRED:
+        for together in (2, 4, 8, 16):
+            shares = [parts[i : i + together] for i in range(0, total, together)]
             assert added([added(share) for share in shares]) == whole, together
 
 
+@pytest.mark.parametrize("total", [3, 16, 35])
+def test_any_number_of_distributed_workers_adds_the_same_sum(total):
+    parts = RNG.normal(size=total) * 10.0 ** RNG.integers(-8, 8, total)
+    whole, task = added(parts), dask.delayed(float, pure=False)
+    for threads in (1, 8, 40):
+        with LocalCluster(1, threads_per_worker=threads, processes=False, dashboard_address=None) as made, Client(made):
+            assert compute.run_sum([task(part) for part in parts], None) == whole
+
+
 def added(parts):
-    out = [np.zeros(1)]
-    compute.add_in_pairs([lambda out, part=part: out[0].fill(part) for part in parts], out)
     task = dask.delayed(float, pure=False)
-    assert compute.run_sum([task(part) for part in parts], None) == out[0][0]
-    return out[0][0]
+    found = compute.run_sum([task(part) for part in parts], None)
+    if len(parts) <= compute.PAIRED:
+        out = [np.zeros(1)]
+        compute.add_in_pairs([lambda out, part=part: out[0].fill(part) for part in parts], out)
+        assert out == [found]
+    return found
 
 
 @pytest.mark.parametrize("n", [1, 2048, 2049, 21_000, 250_000, 8_000_000])

@@ -1,6 +1,6 @@
 """Sums of many parts in one fixed order, so that they have the same bits whoever adds them.
 
-Up to sixteen parts are added in pairs, the pairs in pairs, and so on. Of more parts, every four are added in this way
+Up to sixteen parts are added in pairs, the pairs in pairs, and so on. Of more parts, every eight are added in this way
 and such sums one after another, since sums that wait for others take memory. A part may itself be the sum of 2, 4, 8 or
 16 neighbours where the order is then the same.
 """
@@ -13,7 +13,7 @@ import numpy as np
 PAIRED = 16
 """Most parts of a sum that are all added in pairs."""
 
-OF_MANY = 4
+OF_MANY = 8
 """Parts of a longer sum that are added in pairs."""
 
 Sums: TypeAlias = dict[int, tuple[int, Any]]
@@ -24,12 +24,12 @@ def halves(start: int, stop: int, total: int) -> int | None:
     """Return where the sum of parts start .. stop - 1 of so many is cut in two, None where it is one part.
 
     >>> halves(0, 5, 5), halves(4, 5, 5), halves(0, 16, 16), halves(0, 18, 18), halves(0, 16, 18), halves(4, 8, 18)
-    (4, None, 8, 16, 12, 6)
+    (4, None, 8, 16, 8, 6)
     """
     n, paired = stop - start, PAIRED if total <= PAIRED else OF_MANY
     if n == 1:
         return None
-    for many in (paired**5, paired**3, paired):  # the last would do, but for the depth of calls
+    for many in (paired**4, paired**2, paired):  # the last would do, but for the depth of calls
         if n > many:
             return start + (n - 1) // many * many
     return start + (1 << (n - 1).bit_length() - 1)

@@ -118,7 +118,7 @@ def _sum_distributed(
     client: Any, parts: Sequence[Delayed], known: Sums, told: Callable[[Sums], None], advance: Callable[[], None]
 ) -> Any:
     """Added here; of many workers the parts come in groups."""
-    height = next(height for height in (OF_MANY, OF_MANY // 2, 1) if height <= max(1, workers() // 4))
+    height = next(height for height in (OF_MANY, 4, 2, 1) if height <= max(1, workers() // 4))
     bounds = _unknown(known, len(parts), height)
     groups = [parts[start:stop] for start, stop in bounds]
     sums = [group[0] if len(group) == 1 else dask.delayed(_added, pure=False)(*group) for group in groups]
