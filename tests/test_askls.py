@@ -6,6 +6,7 @@ import dask
 import dask.array as da
 import numpy as np
 import oracle
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import zarr
@@ -293,7 +294,12 @@ LAZY_NAN = da.from_array(nan_at(300, 1), chunks=(64, 2))
     ({"landmarks": np.array([0.5, 1])}, X, y, "row numbers from 0 to 399"),
     ({"damping": None}, X, y, "damping=None must be"),
     ({"tol": None}, X, y, "tol=None must be"),
-    ({}, X, np.array(["a", None] * 200, object), "labels that cannot be compared"),
+    ({}, X, np.array(["a", 1] * 200, object), "labels that cannot be compared"),
+    ({}, X, np.array(["a", None] * 200, object), "missing value, first in row 1"),
+    ({}, X, pd.array([1, 0, pd.NA, 1] * 100), "missing value, first in row 2"),
+    ({}, X, np.ma.masked_equal(np.arange(400) % 3, 1), "missing value, first in row 1"),
+    ({}, X, np.array(["2020-01-01", "2021-01-01"] * 200, "M8[D]"), "labels of type datetime64"),
+    ({}, X, np.array([b"a", b"b"] * 200), "labels of type bytes"),
     ({"n_landmarks": 500}, X, y, "n_landmarks=500 is more than the 400 rows"),
     ({"n_landmarks": 0}, X, y, "n_landmarks=0"),
     ({"cv": 1}, X, y, "cv=1"),
@@ -357,8 +363,7 @@ def test_model_stores_of_other_kinds_are_refused(tmp_path):
     with pytest.raises(StoreError, match="exists already"):
         model.save(tmp_path / "m.zarr")
     model.save(tmp_path / "m.zarr", overwrite=True)
-    (tmp_path / "m.zarr" / "zarr.json").write_text(
-        (tmp_path / "m.zarr" / "zarr.json").read_text().replace('"version": 3', '"version": 99')
-    )
+    about, own = tmp_path / "m.zarr" / "zarr.json", store.VERSIONS["model"]
+    about.write_text(about.read_text().replace(f'"version": {own}', '"version": 99'))
     with pytest.raises(StoreError, match="version 99"):
         ask_dask.load(tmp_path / "m.zarr")

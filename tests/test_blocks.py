@@ -6,21 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import zarr
+from sparse_rows import stored
 
 from ask_dask import blocks, budget
 from ask_dask.errors import InputError
-from ask_dask.sparse import SparseRows, SparseWriter
 
 X = np.random.default_rng(0).random((47, 3)) + 0.1
 STARTS, STOPS = [0, 10, 20, 30, 40], [10, 20, 30, 40, 47]
-
-
-def stored(X):
-    group, rows = zarr.group(), sp.csr_matrix(X)
-    writer = SparseWriter(group, np.float64)
-    writer.add(rows.data, rows.indices, np.diff(rows.indptr))
-    writer.close(n_columns=X.shape[1])
-    return SparseRows(group)
 
 
 KINDS = {

@@ -178,7 +178,7 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
         tags.classifier_tags.multi_label = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "AsKLSClassifier":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> "AsKLSClassifier":
         """Fit on rows X (N, d) of numpy, scipy.sparse, dask or zarr and labels y of the same or numpy.
 
         Parameters
@@ -186,6 +186,8 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
         y : (N,) classes, or (N, L) labels that are 0 or 1, dense or sparse
         sample_weight : (N,) array, optional
             Weight of each row's squared errors, 0 or more.
+        groups : (N,) array, optional
+            For `cv` a splitter that keeps the rows of a group in one fold, such as scikit-learn's GroupKFold.
 
         Raises
         ------
@@ -204,7 +206,7 @@ class AsKLSClassifier(ClassifierMixin, AsKLS):
         ConvergenceWarning
             minres stopped before its tolerance; the message says why.
         """
-        return self._fit(X, y, sample_weight)
+        return self._fit(X, y, sample_weight, groups)
 
     def _check_y(self, y: Any, n_rows: int) -> Outputs:
         y = in_memory(y)
@@ -287,12 +289,12 @@ class AsKLSRegressor(RegressorMixin, AsKLS):
     True
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "AsKLSRegressor":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> "AsKLSRegressor":
         """Fit on rows X (N, d) of numpy, scipy.sparse, dask or zarr and values y (N,) or (N, L) of the same or numpy.
 
         Errors and warnings are those of `AsKLSClassifier.fit`.
         """
-        return self._fit(X, y, sample_weight)
+        return self._fit(X, y, sample_weight, groups)
 
     def _check_y(self, y: Any, n_rows: int) -> Outputs:
         values = check_values(in_memory(y), n_rows)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ask_dask import blocks, compute, score
@@ -22,9 +21,11 @@ from ask_dask.estimators.inputs import (
     check_weights,
     choose_landmarks,
     default_kernel,
+    in_memory,
 )
 from ask_dask.estimators.merge import STACKED, combine
 from ask_dask.estimators.outputs import Outputs, Task
+from ask_dask.estimators.parameters import WithKernel
 from ask_dask.estimators.plan import Sizes, check_label_memory, check_memory, is_exact, solved, solver_of
 from ask_dask.estimators.problem import Placed, Problem
 from ask_dask.estimators.reference import landmark_error
@@ -36,7 +37,7 @@ ASYMMETRY_ROWS = 1000
 """Landmarks between which the asymmetry of the kernel is measured."""
 
 
-class AsKLS(BaseEstimator):
+class AsKLS(WithKernel):
     """The parameters and the fit that the classifier and the regressor share."""
 
     def __init__(
@@ -96,7 +97,7 @@ class AsKLS(BaseEstimator):
         """(N,) weights of the rows by their class."""
         return None
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
         X = check_rows(self, X, reset=True)
         check_label_memory(self, X.shape[0], y, sample_weight)
         outputs = self._check_y(y, X.shape[0])
@@ -106,7 +107,7 @@ class AsKLS(BaseEstimator):
         self.scoring_ = self.scoring or score.OF_TASK[outputs.task][0]
         check_parameters(self, outputs.task, gammas)
         self.seed_ = check_seed(self.random_state)
-        folds, n_folds = check_folds(self.cv, X.shape[0], outputs.codes, self.seed_)
+        folds, n_folds = check_folds(self.cv, X.shape[0], outputs.codes, self.seed_, in_memory(groups, "groups"))
         weights = check_weights(sample_weight, self._class_weights(y), X.shape[0])
         rows, columns, counts = choose_landmarks(
             self.landmarks, self.n_landmarks, X, self.kernel, outputs.codes, self.seed_

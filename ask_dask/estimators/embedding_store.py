@@ -11,6 +11,7 @@ from ask_dask import blocks, compute, nystrom, store
 from ask_dask.errors import StoreError
 from ask_dask.estimators.compat import Compatibility, Linear
 from ask_dask.estimators.ksvd import KSVD
+from ask_dask.estimators.parameters import names_of
 from ask_dask.estimators.sketch import Sketch
 from ask_dask.estimators.stored import (
     json_parameter,
@@ -48,6 +49,7 @@ def write(model: KSVD, group: zarr.Group) -> None:
         kernel=kernel,
         shape=model.shape_,
         n_features=model.n_features_in_,
+        feature_names=names_of(model),
         n_components=model.n_components_,
         n_landmarks=model.n_landmarks_,
         n_targets=model.placed_.n_rows,
@@ -73,6 +75,8 @@ def read(group: zarr.Group) -> KSVD:
         "landmarks": landmarks_parameter(parameters["landmarks"]),
     }
     model = KSVD(**(parameters | given))
+    if about["feature_names"] is not None:
+        model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
     model.seed_, model.n_features_in_, model.kernel_ = about["seed"], about["n_features"], kernel
     model.shape_, model.n_components_ = tuple(about["shape"]), about["n_components"]
     model.error_ = None if about["error"] is None else nystrom.Error(**about["error"])

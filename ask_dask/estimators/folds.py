@@ -10,7 +10,9 @@ from ask_dask.errors import InputError
 from ask_dask.estimators.selection import Weights
 
 
-def check_folds(cv: Any, n_rows: int, codes: np.ndarray | None, seed: int) -> tuple[np.ndarray, int]:
+def check_folds(
+    cv: Any, n_rows: int, codes: np.ndarray | None, seed: int, groups: Any = None
+) -> tuple[np.ndarray, int]:
     """Fold number of each row (N,) int16 and the number of folds; one fold of everything when cv is None.
 
     Parameters
@@ -19,11 +21,22 @@ def check_folds(cv: Any, n_rows: int, codes: np.ndarray | None, seed: int) -> tu
         An int is a shuffled StratifiedKFold, or KFold where there are no classes. The test sets must hold each row
         once.
     codes : (N,) class numbers, if there are classes
+    groups : (N,) array, optional
+        For a splitter that keeps the rows of a group together, such as GroupKFold.
+
+    Raises
+    ------
+    InputError
+        The folds do not go with the rows, the classes or the groups.
     """
+    if groups is not None and len(groups) != n_rows:
+        raise InputError(f"groups has {len(groups)} entries and X has {n_rows} rows: give one group a row.")
+    if groups is not None and (cv is None or isinstance(cv, int | np.integer)):
+        raise InputError(f"cv={cv} does not use groups: set cv to a splitter such as GroupKFold, or leave groups out.")
     if cv is None:
         return np.zeros(n_rows, np.int16), 1
     if not isinstance(cv, int | np.integer):
-        return _of_tests(n_rows, (test for _, test in check_cv(cv).split(np.empty((n_rows, 0)), codes)))
+        return _of_tests(n_rows, (test for _, test in check_cv(cv).split(np.empty((n_rows, 0)), codes, groups)))
     smallest = n_rows if codes is None else int(_counts(codes).min())
     if cv < 2:
         raise InputError(f"cv={cv} folds: use 2 or more, or None for no cross-validation.")

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 import zarr
 from sklearn.utils import check_random_state
 from sklearn.utils.sparsefuncs import mean_variance_axis
-from sklearn.utils.validation import _check_n_features, column_or_1d, validate_data
+from sklearn.utils.validation import _check_feature_names, _check_n_features, column_or_1d, validate_data
 
 from ask_dask import blocks, landmarks, score, store
 from ask_dask.errors import InputError
@@ -21,10 +22,9 @@ from ask_dask.estimators.merge import METHODS, STACKED
 from ask_dask.estimators.selection import Weights
 from ask_dask.kernels import SNE, Kernel
 from ask_dask.kernels.base import SIZES
+from ask_dask.kernels.points import FLOATS, as_floats, as_usual
 from ask_dask.kernels.symmetrised import HOWS
 from ask_dask.sparse import SparseRows
-
-FLOATS = (np.float64, np.float32)
 
 AT_ONCE = 1 << 20
 """Labels that are looked up together."""
@@ -36,36 +36,95 @@ def is_lazy(X: Any) -> bool:
 
 
 def check_rows(estimator: Any, X: Any, reset: bool = False) -> Any:
-    """X as float32 or float64 rows of the right width; sets `n_features_in_` when `reset`.
+    """Return X as float32 or float64 rows of the right width and names.
+
+    When `reset`, `n_features_in_` is set, and `feature_names_in_` where X is a data frame with names.
 
     Returns
     -------
     ndarray or CSR (finite), or what stays out of memory itself (checked block by block as it is read)
+
+    Raises
+    ------
+    InputError, ValueError
+        X is not two-dimensional, is empty, has other features or another order of them than in the fit, or holds what
+        is not a number that float64 can hold.
     """
+    names = X
     if hasattr(X, "to_dask_array"):
-        X = X.to_dask_array(lengths=True)
+        names, X = X._meta if hasattr(X, "columns") else None, _rows_of_frame(X)
     if isinstance(X, da.Array) and np.isnan(X.shape[0]):
         X = X.compute_chunk_sizes()
-    if getattr(getattr(estimator, "kernel", None), "shape", None) and np.ndim(X) == 1:
-        X = np.reshape(X, (-1, 1))  # numbers of points
+    if getattr(getattr(estimator, "kernel", None), "shape", None):
+        X = names = _numbers_of_points(X)
     if not is_lazy(X):
-        return validate_data(estimator, X, reset=reset, dtype=FLOATS, accept_sparse="csr")
+        return validate_data(estimator, as_usual(X), reset=reset, dtype=FLOATS, accept_sparse="csr")
     if X.ndim != 2:
         raise InputError(f"X has {X.ndim} dimensions and must have 2: rows and features.")
     if 0 in X.shape:
         raise InputError(f"X has shape {X.shape}: at least one row and one feature are needed.")
+    _check_feature_names(estimator, names, reset=reset)
     _check_n_features(estimator, X, reset=reset)
-    if X.dtype in FLOATS:
+    usual = not isinstance(X, da.Array) or sp.issparse(X._meta) or type(X._meta) is np.ndarray
+    if X.dtype in FLOATS and X.dtype.isnative and usual:
         return X
-    if X.dtype.kind not in "iub":
+    if X.dtype.kind not in "iubfO":
         raise InputError(f"X has dtype {X.dtype} and must hold numbers: convert it to float32 or float64.")
-    return (X if isinstance(X, da.Array) else da.from_array(store.Readable(X))).astype(np.float64)
+    X = X if isinstance(X, da.Array) else da.from_array(store.Readable(X))
+    dtype = X.dtype if X.dtype in FLOATS and X.dtype.isnative else np.dtype(np.float64)
+    X = X.rechunk({1: -1})  # so that a block's columns are those of X
+    return X.map_blocks(_floats_at, dtype=dtype, meta=np.empty((0, 0), dtype))
 
 
-def in_memory(y: Any) -> Any:
-    """Labels or weights as an ndarray or a sparse matrix."""
+def _floats_at(block: Any, block_info: Any = None) -> Any:
+    return as_floats(block, block_info[0]["array-location"][0][0] if block_info else 0)
+
+
+def _numbers_of_points(X: Any) -> Any:
+    """Return numbers of points as a column, (n, 1)."""
+    X = np.reshape(X, (-1, 1)) if np.ndim(X) == 1 else X
+    if getattr(getattr(X, "dtype", None), "kind", "") == "b":
+        raise InputError("X is a mask of True and False, where the kernel takes numbers of points: use np.flatnonzero.")
+    return X
+
+
+def _rows_of_frame(X: Any) -> Any:
+    """Return a dask data frame's or series' rows as a dask array: each partition is read as one in memory is."""
+    if not hasattr(X, "columns"):
+        return X.to_dask_array(lengths=True)
+    sizes = X.map_partitions(len).compute()
+    starts, text = np.cumsum([0, *sizes]), any(getattr(kind, "kind", "O") == "O" for kind in X.dtypes)
+    dtype = np.dtype(np.float64) if text else as_floats(X._meta_nonempty).dtype
+    read = dask.delayed(as_floats, pure=False)
+    parts = [
+        da.from_delayed(read(part, int(start)), (int(size), len(X.columns)), dtype)
+        for part, start, size in zip(X.to_delayed(), starts, sizes, strict=False)
+    ]
+    return da.concatenate(parts)
+
+
+def in_memory(y: Any, name: str = "y") -> Any:
+    """Return labels or weights as an ndarray or a sparse matrix.
+
+    Raises
+    ------
+    InputError
+        One is missing (None, NA, NaT, NaN beside text, masked); names the row.
+    """
     y = y.compute() if hasattr(y, "compute") else store.read(y) if isinstance(y, zarr.Array) else y
-    return y if y is None or sp.issparse(y) else np.asarray(y)
+    if y is None or sp.issparse(y):
+        return y
+    missing = np.ma.getmaskarray(y) if np.ma.isMaskedArray(y) else None
+    y = np.asarray(y)
+    if y.dtype.kind in "OMm":
+        import pandas as pd
+
+        missing = pd.isna(y) if missing is None else missing | pd.isna(y)
+    if missing is not None and missing.any():
+        row = int(np.argwhere(missing)[0][0])
+        raise InputError(f"Input {name} contains NaN or another mark of a missing value, first in row {row}: give each "
+                         "row a value, or leave the row out.")  # fmt: skip
+    return y
 
 
 def is_indicator(y: Any) -> bool:
@@ -91,6 +150,7 @@ def check_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
             raise InputError(f"Unknown label type: y holds continuous values such as {values[0]}, not classes.")
     try:
         classes = np.unique(values)
+        _require_kept(classes)
     except TypeError as error:
         raise InputError(f"y holds labels that cannot be compared ({error}): give all of one type.") from error
     if len(classes) < 2:
@@ -100,6 +160,15 @@ def check_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
         rows = slice(start, start + AT_ONCE)
         codes[rows] = np.searchsorted(classes, values[rows])
     return classes, codes
+
+
+def _require_kept(classes: np.ndarray) -> None:
+    """Raise InputError for classes that a model store cannot hold."""
+    wrong = classes.dtype.kind not in "biufUO"
+    found = [c for c in classes.tolist() if not isinstance(c, str | int | float)] if classes.dtype.kind == "O" else []
+    if wrong or found:
+        kind = type(found[0]).__name__ if found else classes.dtype.name
+        raise InputError(f"y holds labels of type {kind}, and classes are whole numbers or text: use y.astype(str).")
 
 
 def check_indicators(y: Any, n_rows: int) -> Any:
@@ -143,7 +212,7 @@ def check_weights(sample_weight: Any, class_weight: np.ndarray | None, n_rows: i
         _require_weights("class_weight", class_weight)
     if sample_weight is None:
         return Weights(class_weight)
-    values = np.asarray(in_memory(sample_weight), np.float64)
+    values = np.asarray(in_memory(sample_weight, "sample_weight"), np.float64)
     values = np.full(n_rows, values) if values.ndim == 0 else values
     if values.shape != (n_rows,):
         raise InputError(f"sample_weight has shape {values.shape} and X has {n_rows} rows: give one weight a row.")

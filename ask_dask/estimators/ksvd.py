@@ -9,7 +9,7 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,6 +19,7 @@ from ask_dask.estimators import leading, two_sets
 from ask_dask.estimators.compat import Compatibility, compatible
 from ask_dask.estimators.inputs import check_rows, check_seed
 from ask_dask.estimators.learned import learned
+from ask_dask.estimators.parameters import WithKernel
 from ask_dask.estimators.plan import limit
 from ask_dask.estimators.problem import Placed
 from ask_dask.estimators.reference import exact_error
@@ -33,7 +34,7 @@ PARTS = (8, 4, 2)
 PATH = ("row_landmarks", "column_landmarks", *(field.name for field in fields(nystrom.Error)))
 
 
-class KSVD(TransformerMixin, BaseEstimator):
+class KSVD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithKernel):
     """Singular vectors of an asymmetric kernel matrix K = k(X, Z): exact, or from sampled rows and columns.
 
     Tao, Tonin et al., Learning in Feature Spaces via Coupled Covariances (CCE): kernel singular value decomposition,
@@ -334,6 +335,10 @@ class KSVD(TransformerMixin, BaseEstimator):
 
         check_is_fitted(self)
         save(self, path, overwrite, facts)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
 
     def transform(self, X: Any) -> Any:
         """Scores k(x, Z) V of sources, centred as in training: (n, r); U S for the training rows.

@@ -10,6 +10,7 @@ from ask_dask.errors import StoreError, mask
 from ask_dask.estimators.askls import AsKLSClassifier, AsKLSRegressor
 from ask_dask.estimators.base import AsKLS
 from ask_dask.estimators.merge import Bend, Merger
+from ask_dask.estimators.parameters import names_of
 from ask_dask.estimators.stored import (
     json_parameter,
     json_values,
@@ -65,6 +66,7 @@ def write(model: AsKLS, group: zarr.Group) -> None:
         n_outputs=model.n_outputs_,
         n_rows=placed.n_rows,
         n_features=model.n_features_in_,
+        feature_names=names_of(model),
         seed=model.seed_,
         scoring=model.scoring_,
         dtype=str(placed.row_points.dtype),
@@ -93,6 +95,8 @@ def read(group: zarr.Group) -> AsKLS:
     if isinstance(parameters.get("class_weight"), list):
         given["class_weight"] = _class_weight(parameters["class_weight"])
     model = ESTIMATORS[about["estimator"]](**(parameters | given))
+    if about["feature_names"] is not None:
+        model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
     model.seed_, model.n_features_in_, model.scoring_ = about["seed"], about["n_features"], about["scoring"]
     model.gamma_, model.n_landmarks_ = about["gamma"], about["n_landmarks"]
     model.task_, model.n_outputs_ = about["task"], about["n_outputs"]

@@ -4,17 +4,18 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ask_dask import blocks, nystrom
 from ask_dask.estimators import two_sets
 from ask_dask.estimators.inputs import check_rows, check_seed
+from ask_dask.estimators.parameters import WithKernel
 from ask_dask.estimators.two_sets import Pairs
 from ask_dask.kernels import Kernel
 
 
-class AsymmetricNystroem(TransformerMixin, BaseEstimator):
+class AsymmetricNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithKernel):
     """Feature maps of an asymmetric kernel: psi_s(x)'psi_t(z) is C X R, an approximation of k(x, z).
 
     X is a core that is fitted to more of K than the landmarks and cut where its error on probes is least, which for
@@ -83,6 +84,10 @@ class AsymmetricNystroem(TransformerMixin, BaseEstimator):
         self._at, self.kernel_ = placed.at.prefix(n, m), pairs.kernel
         self.row_landmarks_, self.column_landmarks_ = chosen.rows[:n], chosen.columns[:m]
         return self
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.maps_.source.shape[1]
 
     def transform(self, X: Any) -> Any:
         """psi_s of sources, (n, r)."""

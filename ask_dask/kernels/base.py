@@ -8,13 +8,14 @@ that it is symmetric.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from ask_dask import compute
 from ask_dask.errors import InputError
+from ask_dask.kernels.points import as_floats
 
 Block = Any
 """Rows of X: an ndarray or scipy.sparse CSR matrix, shape (n, d)."""
@@ -69,12 +70,28 @@ class Kernel(ABC):
     shape: tuple[int, int] | None = None
     """Of a kernel over points without coordinates: how many sources and targets; X holds their numbers, (n, 1)."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Have each kernel's own `__call__` take points of any numeric dtype and type (`as_floats`)."""
+        super().__init_subclass__(**options)
+        if "__call__" in vars(cls):
+            setattr(cls, "__call__", _of_floats(cls.__call__))  # noqa: B010 - mypy refuses an assignment
+
     @abstractmethod
     def __call__(self, X: Block, Z: Block) -> np.ndarray:
-        """Kernel block with X in the source and Z in the target role, shape (n, m), in the dtype of X."""
+        """Return the kernel block with X in the source and Z in the target role.
+
+        Parameters
+        ----------
+        X, Z : (n, d) and (m, d) blocks of numbers
+            Those that are not float32 or float64 become float64; see `as_floats`.
+
+        Returns
+        -------
+        (n, m) array in the dtype of X
+        """
 
     def to(self, Z: Block) -> Callable[[Block], np.ndarray]:
-        """X -> k(X, Z) for many blocks of rows: what depends on Z alone can be done once."""
+        """Return the function X -> k(X, Z) for many blocks of float rows: what depends on Z alone is done once."""
         return partial(_to, self, Z)
 
     def sparse(self, X: Block, Z: Block) -> Any:
@@ -108,6 +125,54 @@ class Kernel(ABC):
     def __deepcopy__(self, memo: dict[int, Any]) -> "Kernel":
         return self  # immutable, and its arrays may be large
 
+    def __sklearn_clone__(self) -> "Kernel":
+        return self
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; those of kernels inside as `left__bandwidth`, for searches.
+
+        >>> from ask_dask.kernels import RBF
+        >>> (2 * RBF(3.0)).get_params()
+        {'factor': 2.0, 'kernel': RBF(bandwidth=3.0), 'kernel__bandwidth': 3.0}
+        """
+        own: dict[str, Any] = {}
+        if is_dataclass(self):
+            own = {field.name: getattr(self, field.name) for field in fields(self)}
+        inside = {
+            f"{name}__{key}": value
+            for name, kernel in own.items()
+            if deep and isinstance(kernel, Kernel)
+            for key, value in kernel.get_params().items()
+        }
+        return own | inside
+
+    def replaced(self, **parameters: Any) -> "Kernel":
+        """Return a kernel with other parameters, named as in `get_params`.
+
+        Raises
+        ------
+        InputError
+            The kernel has no such parameter.
+
+        Examples
+        --------
+        >>> from ask_dask.kernels import RBF
+        >>> (2 * RBF(3.0)).replaced(factor=5.0, kernel__bandwidth=1.0)
+        Scaled(factor=5.0, kernel=RBF(bandwidth=1.0))
+        """
+        known, inside = self.get_params(deep=False), [name for name in parameters if "__" in name]
+        own = {name: value for name, value in parameters.items() if name not in inside}
+        for name in (*own, *(name.split("__")[0] for name in inside)):
+            if name not in known:
+                raise InputError(f"{type(self).__name__} has no parameter {name}: it has {', '.join(known) or 'none'}.")
+        changed = {**known, **own}
+        for name in inside:
+            first, rest = name.split("__", 1)
+            if not isinstance(changed[first], Kernel):
+                raise InputError(f"{first} of {type(self).__name__} is not a kernel: {name} cannot be set.")
+            changed[first] = changed[first].replaced(**{rest: parameters[name]})
+        return type(self)(**changed)
+
     def to_dict(self) -> dict[str, Any]:
         """Values from which `kernel_from_dict` makes an equal kernel: JSON ones, and arrays where it has any.
 
@@ -121,6 +186,17 @@ class Kernel(ABC):
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values = {name: v.to_dict() if isinstance(v, Kernel) else v for name, v in values.items()}
         return {"name": type(self).__name__, **values}
+
+
+def _of_floats(function: Callable[[Any, Block, Block], np.ndarray]) -> Callable[[Any, Block, Block], np.ndarray]:
+    @wraps(function)
+    def call(kernel: Kernel, X: Block, Z: Block) -> np.ndarray:
+        if kernel.shape is not None:  # numbers of points
+            return function(kernel, X, Z)
+        points = as_floats(X)
+        return function(kernel, points, points if Z is X else as_floats(Z))
+
+    return call
 
 
 def _to(kernel: Kernel, Z: Block, X: Block) -> np.ndarray:

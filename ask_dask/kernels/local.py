@@ -10,7 +10,7 @@ from ask_dask.errors import InputError
 from ask_dask.kernels.base import Block, Kernel, LandmarkKernel, require_positive
 from ask_dask.kernels.divergence import float_type
 from ask_dask.kernels.exponential import exp_nonpositive
-from ask_dask.kernels.pointwise import NegativeSqdist
+from ask_dask.kernels.pointwise import NegativeSqdist, Shift
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,8 @@ class LocalRBF(Kernel):
         """The width of the anchor nearest to each row, (n,) float64."""
         from sklearn.metrics import pairwise_distances_argmin
 
-        return self.bandwidths[pairwise_distances_argmin(_float64(Z), _float64(self.anchors))]
+        shift = Shift.of(self.anchors)
+        return self.bandwidths[pairwise_distances_argmin(shift(_float64(Z)), shift(_float64(self.anchors)))]
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,8 @@ def neighbour_distances(points: Block, neighbours: int) -> np.ndarray:
     first, group = _distinct(points)
     if len(first) == 1:
         return np.ones(points.shape[0])
-    finder = NearestNeighbors(n_neighbors=min(neighbours, len(first) - 1)).fit(_float64(points[first]))
+    distinct = _float64(points[first])
+    finder = NearestNeighbors(n_neighbors=min(neighbours, len(first) - 1)).fit(Shift.of(distinct)(distinct))
     found = finder.kneighbors()[0][:, -1]  # of the points fitted, each without itself
     if not found.all():  # distinct points whose distance rounds to zero
         found[found == 0] = found[found > 0].min(initial=1.0)

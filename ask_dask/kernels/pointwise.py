@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from ask_dask.kernels.base import Block, Kernel, require_positive
 from ask_dask.kernels.exponential import exp_nonpositive
@@ -93,14 +94,61 @@ def inner(X: Block, Z: Block) -> np.ndarray:
     return product.toarray() if sp.issparse(product) else np.asarray(product)
 
 
+FAR = 10.0
+"""Deviations of a column's mean from zero beyond which squared norms would lose two digits of a distance or more."""
+
+
+@dataclass(frozen=True)
+class Shift:
+    """Points less a point amid them, which leaves their distances; sparse ones stay sparse.
+
+    Of sparse points only the columns that lie far from zero are shifted; they hold few zeros.
+
+    Attributes
+    ----------
+    centre : (d,) float64
+    far : (k,) column numbers, optional
+        Columns of sparse points where the centre is not zero; None of dense points.
+
+    Examples
+    --------
+    >>> points = sp.csr_matrix([[1e9, 0.0], [1e9 + 2, 5.0]])
+    >>> Shift.of(points)(points).toarray()
+    array([[ 0., -1.],
+           [ 5.,  1.]])
+    """
+
+    centre: np.ndarray
+    far: np.ndarray | None
+
+    @classmethod
+    def of(cls, points: Block) -> "Shift":
+        """Return the shift by the mean of some points."""
+        if not sp.issparse(points):
+            return cls(points.mean(0, dtype=np.float64), None)
+        mean, variance = mean_variance_axis(sp.csr_matrix(points).astype(np.float64), 0)
+        return cls(mean, np.flatnonzero(np.abs(mean) > FAR * np.sqrt(variance)))
+
+    def __call__(self, X: Block) -> Block:
+        """Return shifted rows; of sparse ones the far columns come last."""
+        if self.far is None:
+            return _dense(X) - self.centre.astype(X.dtype)
+        if not len(self.far):
+            return sp.csr_matrix(X)
+        X, near = sp.csr_matrix(X), np.setdiff1d(np.arange(X.shape[1]), self.far)
+        far = X[:, self.far].toarray() - self.centre[self.far].astype(X.dtype)
+        return sp.hstack([X[:, near], sp.csr_matrix(far)], format="csr")
+
+
 @dataclass(frozen=True)
 class NegativeSqdist:
     """-scale |x - z|^2 of blocks of rows X to points Z, less something of each: (n, m), in the dtype of X.
 
     Where nothing is taken off it is above zero by rounding alone.
 
-    Two more columns carry the squared norms into the matrix product, so that no pass of its own adds them; dense
-    points are centred first, because the difference of large norms cancels. Of Z this is done once for all blocks.
+    Two more columns carry the squared norms into the matrix product, so that no pass of its own adds them. Dense points
+    are centred first, because the difference of large norms cancels; of sparse points the few columns that lie far from
+    zero are taken as dense ones. What depends on Z alone is done once for all blocks.
 
     >>> NegativeSqdist(np.array([[2.0]]), 0.5)(np.zeros((1, 1)))
     array([[-2.]])
@@ -124,7 +172,7 @@ class NegativeSqdist:
     @cached_property
     def _centred(self) -> tuple[np.ndarray, np.ndarray]:
         """The mean of Z, and the right factor (d + 2, m) of the product."""
-        centre = self.Z.mean(0)
+        centre = self.Z.mean(0, dtype=np.float64).astype(self.Z.dtype)
         Z = self.Z - centre
         right = np.column_stack([2 * Z, -_square_norms(Z), -np.ones(len(Z), Z.dtype)])
         right *= self.scale
@@ -133,7 +181,8 @@ class NegativeSqdist:
         return centre, np.ascontiguousarray(right.T)
 
     def _of_sparse(self, X: Block) -> np.ndarray:
-        out = inner(X, self.Z)
+        X = self._shift(X)
+        out = inner(X, self._shifted)
         out *= 2
         out -= _square_norms(X)[:, None]
         out -= self._norms
@@ -144,7 +193,15 @@ class NegativeSqdist:
 
     @cached_property
     def _norms(self) -> np.ndarray:
-        return _square_norms(self.Z)
+        return _square_norms(self._shifted)
+
+    @cached_property
+    def _shift(self) -> "Shift":
+        return Shift.of(sp.csr_matrix(self.Z))
+
+    @cached_property
+    def _shifted(self) -> Block:
+        return self._shift(self.Z)
 
 
 def _exp_of(logits: NegativeSqdist, X: Block) -> np.ndarray:
