@@ -74,8 +74,10 @@ def with_arrays(spec: Any, group: zarr.Group) -> Any:
 
 def _open_matrix(spec: dict[str, Any]) -> zarr.Array:
     try:
-        found = zarr.open_array(store.zarr_store(store.located(spec["zarr"])), mode="r")
-    except (OSError, KeyError, ValueError) as error:
+        found = store.open_matrix(store.located(spec["zarr"]))
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, StoreError):
+            raise
         raise StoreError(f"The kernel matrix of the model is not at {spec['zarr']} any more: put it back.") from error
     if list(found.shape) != spec["shape"] or str(found.dtype) != spec["dtype"]:
         raise StoreError(f"{spec['zarr']} is no longer the kernel matrix of the model: it has another shape or dtype.")

@@ -41,15 +41,15 @@ def read_job(path: Path) -> list[Step]:
     """
     path = store.located(path)
     try:
-        found = _Job(**tomllib.loads(path.read_text(encoding="utf-8")))
+        found = _Job(**tomllib.loads(store.read_bytes(path).decode()))
     except StoreError:
         raise
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or 'no such file'}.") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, ValidationError):
+            raise InputError(f"{path}: {complaint(error)}.") from error
         raise InputError(f"{path} cannot be read as TOML: {error}.") from error
-    except ValidationError as error:
-        raise InputError(f"{path}: {complaint(error)}.") from error
     adapter: TypeAdapter[Any] = TypeAdapter(AnyStep)
     made = []
     for number, values in enumerate(found.step, 1):

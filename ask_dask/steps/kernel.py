@@ -150,12 +150,13 @@ class KernelOptions(Storing):
         if self.matrix is None:
             raise InputError("The precomputed kernel needs its matrix: give --matrix, the path of a zarr array (N, N).")
         try:
-            with store.reaching(self.matrix):
-                K = zarr.open_array(store.zarr_store(self.matrix.absolute()), mode="r")
+            K = store.open_matrix(self.matrix.absolute())
         except (OSError, KeyError, ValueError, TypeError) as error:
             if isinstance(error, StoreError):
                 raise
-            raise InputError(f"{self.matrix} is not a zarr array: give --matrix the path of one, (N, N).") from error
+            raise InputError(
+                f"{self.matrix} is not a zarr array of format 3: give --matrix the path of one, (N, N)."
+            ) from error
         if K.ndim != 2 or K.shape[0] != K.shape[-1] or K.dtype.kind not in "biuf":
             raise InputError(
                 f"{self.matrix} is an array of shape {K.shape} and dtype {K.dtype}, and a kernel matrix must be "

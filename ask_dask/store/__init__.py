@@ -23,7 +23,7 @@ from ask_dask.store.arrays import (
 )
 from ask_dask.store.attributes import VERSIONS, about, describe
 from ask_dask.store.checkpoint import Checkpoint, Parts
-from ask_dask.store.opening import look_over, open_store, origin, stored_bytes
+from ask_dask.store.opening import look_over, open_matrix, open_store, origin, stored_bytes
 from ask_dask.store.paths import local, refuse_existing
 from ask_dask.store.places import (
     Url,
@@ -34,6 +34,7 @@ from ask_dask.store.places import (
     located,
     opened,
     reaching,
+    read_bytes,
     remove,
     zarr_store,
 )
@@ -64,12 +65,14 @@ __all__ = [
     "local",
     "located",
     "look_over",
+    "open_matrix",
     "open_store",
     "opened",
     "origin",
     "place",
     "reaching",
     "read",
+    "read_bytes",
     "refuse_existing",
     "remove",
     "state",

@@ -13,7 +13,7 @@ from zarr.storage import FsspecStore
 
 from ask_dask import budget
 from ask_dask.errors import StoreError, mask
-from ask_dask.store.places import is_failure
+from ask_dask.store.places import is_failure, is_passing, unread
 from ask_dask.store.sealed import Sealed
 
 QUICK = (BloscCodec(cname="lz4", clevel=5, shuffle="shuffle"), Crc32cCodec())
@@ -185,6 +185,8 @@ def take(array: zarr.Array, *sides: Any) -> np.ndarray:
             raise StoreError(f"{place(array)} cannot be read now ({error}): check the connection.") from error
         if not isinstance(error, ValueError | RuntimeError | OSError):
             raise
+        if is_passing(error):
+            raise unread(place(array), error) from error
         if isinstance(array.store, Sealed) and array.store.is_replaced():
             raise StoreError(f"{place(array)} was replaced or removed while it was read: start again.") from error
         first, last = _damaged(array, *_bounds(sides[0], array.shape[0])) if sides else (0, 1)

@@ -12,7 +12,7 @@ import zarr
 from ask_dask.store.arrays import fingerprint
 from ask_dask.store.attributes import KEY, about, describe
 from ask_dask.store.paths import METADATA
-from ask_dask.store.places import Place, files, read_all
+from ask_dask.store.places import Place, files, read_all, read_bytes
 
 
 def close(group: zarr.Group, place: Place) -> None:
@@ -31,7 +31,7 @@ def wrong(place: Place) -> dict[str, str]:
 
     Added is what zarr would open although the list does not have it: an array, a group, or a link to either.
     """
-    attributes = json.loads((place / METADATA).read_text(encoding="utf-8"))["attributes"][KEY]
+    attributes = json.loads(read_bytes(place / METADATA))["attributes"][KEY]
     if attributes.get("seal") != _seal(attributes):
         return {METADATA: f"{METADATA} was changed after the store was made"}
     found, listed = _files(place), attributes["listed"]

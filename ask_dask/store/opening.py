@@ -12,9 +12,10 @@ from ask_dask.errors import StoreError
 from ask_dask.store import listing
 from ask_dask.store.attributes import KEY, VERSIONS
 from ask_dask.store.attributes import about as attributes
-from ask_dask.store.codecs import foreign
-from ask_dask.store.paths import METADATA, data_place
-from ask_dask.store.places import UNREADABLE, Place, contents, files, located, reaching
+from ask_dask.store.codecs import TAKEN, WRITTEN, foreign
+from ask_dask.store.paths import data_place
+from ask_dask.store.places import UNREADABLE, Place, contents, files, is_passing, located, reaching, unread, zarr_store
+from ask_dask.store.regular import METADATA
 from ask_dask.store.sealed import sealed
 
 LARGEST_CHUNK, MOST_PARTS = 2 << 30, 10_000_000
@@ -77,9 +78,11 @@ def _complete(path: Place, schema: str | None = None) -> tuple[zarr.Group, Place
             raise ValueError(found)
     except PermissionError as error:
         raise StoreError(f"{path} may not be read: check its permissions.") from error
-    except UNREADABLE as error:
+    except (*UNREADABLE, RuntimeError) as error:
         if isinstance(error, StoreError):
             raise
+        if is_passing(error):
+            raise unread(path, error) from error
         raise StoreError(
             f"{path} is not a store that ask-dask wrote, or its {METADATA} is damaged: give one made by ask-dask, or "
             "make it again."
@@ -105,11 +108,31 @@ def _member(path: Place, group: zarr.Group, name: str) -> Any:
     try:
         with reaching(path):
             return group[name]
-    except UNREADABLE as error:
+    except (*UNREADABLE, RuntimeError) as error:
+        if is_passing(error):
+            raise unread(path, error) from error
         raise StoreError(f"{path} is damaged, its array {name} cannot be opened ({error}): make it again.") from error
 
 
-def _require_sane(path: Place, name: str, member: Any) -> None:
+def open_matrix(place: Place) -> zarr.Array:
+    """Return a zarr array that anybody may have written, read-only: the one way by which such an array is opened.
+
+    It is of format 3, packed by codecs that cannot run code nor expand beyond their chunk, in chunks of a bounded size.
+
+    Raises
+    ------
+    StoreError
+        The array is of other codecs, or claims chunks that are too large or too many.
+    OSError, KeyError, TypeError, ValueError
+        No zarr array of format 3 is there.
+    """
+    with reaching(place):
+        found = zarr.open_array(zarr_store(place, read_only=True), mode="r", zarr_format=3)
+    _require_sane(place, "", found, TAKEN)
+    return found
+
+
+def _require_sane(path: Place, name: str, member: Any, allowed: tuple[type, ...] = WRITTEN) -> None:
     """Refuse an array whose description asks for more memory or work than any that this package writes, and a group
     that describes its members itself, of which no list of files tells."""
     if not isinstance(member, zarr.Array):
@@ -117,13 +140,15 @@ def _require_sane(path: Place, name: str, member: Any) -> None:
             said = "has consolidated metadata, which ask-dask does not write"
             raise StoreError(f"{path} is not taken: its group {name} {said}.")
         return
-    if unknown := ", ".join(foreign(getattr(member.metadata, "codecs", ()))):
-        raise StoreError(f"{path} is not taken: its array {name} is packed by {unknown}, which ask-dask does not use.")
+    if unknown := ", ".join(foreign(getattr(member.metadata, "codecs", ()), allowed)):
+        raise StoreError(f"{path} is not taken: its array {name or 'there'} is packed by {unknown}, which ask-dask does not "
+                         "read: write it again with zarr's default codecs.")  # fmt: skip
     chunk = int(np.prod(member.chunks, dtype=object)) * member.dtype.itemsize
     parts = int(np.prod([-(-n // c) for n, c in zip(member.shape, member.chunks, strict=True)], dtype=object))
     if chunk > LARGEST_CHUNK or parts > MOST_PARTS:
         said = f"chunks of {budget.size(chunk)} and {parts:,} parts"
-        raise StoreError(f"{path} is not taken: its array {name} claims {said}, which ask-dask does not write.")
+        raise StoreError(f"{path} is not taken: its array {name or 'there'} claims {said}, and at most "
+                         f"{budget.size(LARGEST_CHUNK)} and {MOST_PARTS:,} are read: write it in other chunks.")  # fmt: skip
 
 
 def _a(word: str) -> str:

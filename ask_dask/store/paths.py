@@ -8,9 +8,8 @@ import zarr
 
 from ask_dask.errors import StoreError
 from ask_dask.store.attributes import KEY, about
-from ask_dask.store.places import UNREADABLE, VERSION, Place, Url, contents, located, reaching, zarr_store
-
-METADATA = "zarr.json"
+from ask_dask.store.places import UNREADABLE, VERSION, Place, Url, contents, located, reaching, read_bytes, zarr_store
+from ask_dask.store.regular import METADATA
 
 
 def local(path: str | os.PathLike) -> Path:
@@ -29,7 +28,7 @@ def local(path: str | os.PathLike) -> Path:
 def data_place(place: Place) -> Place:
     """Where the data of a store lies: in the store itself or, on object storage, in the version that it points to."""
     try:
-        version = json.loads((place / METADATA).read_bytes())["attributes"][KEY]["current"]
+        version = json.loads(read_bytes(place / METADATA))["attributes"][KEY]["current"]
     except UNREADABLE as error:
         if isinstance(error, StoreError):
             raise

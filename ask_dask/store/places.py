@@ -4,6 +4,7 @@ Object storage has no folders, no locks and no renaming. What is here asks of it
 remove one object, put one where none is, and list those below a prefix. Retrying is left to its library.
 """
 
+import errno
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from fsspec.core import url_to_fs
 from zarr.storage import FsspecStore
 
 from ask_dask.errors import StoreError, mask, without_secrets
+from ask_dask.store.regular import Folder, read_regular
 
 UNREADABLE = (OSError, KeyError, TypeError, ValueError, RecursionError)
 """What reading metadata raises that nobody of us wrote."""
@@ -178,6 +180,19 @@ def is_failure(error: Exception) -> bool:
     return isinstance(error, OSError | ImportError) or is_of_library(error) or "rotocol not known" in str(error)
 
 
+def is_passing(error: Exception) -> bool:
+    """Return whether an error is of this process, machine or user, such as too many open files, and not of a file."""
+    if isinstance(error, OSError):
+        return error.errno not in (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)
+    return isinstance(error, RuntimeError) and "thread" in str(error)
+
+
+def unread(place: Any, error: Exception) -> StoreError:
+    """Return what is said where `is_passing`."""
+    return StoreError(f"{place} cannot be read now ({error}): check its permissions and the limits of this process, as "
+                      "by ulimit -a, and start again.")  # fmt: skip
+
+
 def is_of_library(error: Exception) -> bool:
     """Whether an exception is of a family that only libraries for storage raise."""
     return type(error).__module__.partition(".")[0] in LIBRARIES
@@ -228,10 +243,21 @@ def last_written(place: Place) -> str:
     return max((str(about[kind]) for about in listed for kind in kinds if kind in about), default="")
 
 
+def read_bytes(place: Place) -> bytes:
+    """Return the content of a regular file of some size, or of an object.
+
+    Raises
+    ------
+    ValueError
+        There is something else, such as a link to a device, or far too much.
+    """
+    return read_regular(place) if isinstance(place, Path) else place.read_bytes()
+
+
 def read_all(place: Place, names: list[str]) -> dict[str, bytes]:
     """Files below a place, at once; {} of none."""
     if isinstance(place, Path):
-        return {name: (place / name).read_bytes() for name in names}
+        return {name: read_regular(place / name) for name in names}
     with reaching(place):
         fs, path = opened(place.url)
         found = fs.cat([f"{path}/{name}" for name in names]) if names else {}
@@ -266,6 +292,6 @@ def exists_below(kept: FsspecStore, name: str) -> bool:
 def zarr_store(place: Place, read_only: bool = False, kind: type[FsspecStore] = FsspecStore) -> Any:
     """What zarr opens a place by; object storage by a store of this kind."""
     if isinstance(place, Path):
-        return place
+        return Folder(place, read_only=read_only)
     with reaching(place):
         return kind.from_url(place.url, storage_options=_options(place.url), read_only=read_only)

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from zarr.core.buffer import default_buffer_prototype
-from zarr.storage import FsspecStore, LocalStore
+from zarr.storage import FsspecStore
 
 from ask_dask.store.attributes import KEY
 from ask_dask.store.paths import METADATA
 from ask_dask.store.places import UNREADABLE, Place, exists_below, zarr_store
+from ask_dask.store.regular import Folder, read_regular
 
 
-class SealedOnDisk(LocalStore):
+class SealedOnDisk(Folder):
     """zarr's store of a folder, but that a chunk which is listed and not there, or empty, is missing, and that nothing
     is read of another store that took its place.
 
@@ -104,7 +105,7 @@ def _sealed(attributes: str) -> tuple[str | None, frozenset[str]]:
 
 @lru_cache(maxsize=64)
 def _read(attributes: str, *written: int) -> tuple[str | None, frozenset[str]]:
-    return _told(Path(attributes).read_bytes())
+    return _told(read_regular(attributes))
 
 
 def _told(attributes: bytes) -> tuple[str | None, frozenset[str]]:
