@@ -6,10 +6,12 @@ from urllib.parse import quote
 
 
 def mask(text: str) -> str:
-    """Text without the secrets of the URLs in it: users, passwords and keys before an @, and all that follows a ?.
+    """Text without the secrets of the URLs in it: users, passwords and keys before an @, and all that follows a ? or #.
 
     >>> mask("ftp://me:secret@host/train.txt"), mask("https://host/a.gz?Signature=1"), mask("a@b.txt")
     ('ftp://***@host/train.txt', 'https://host/a.gz?***', 'a@b.txt')
+    >>> mask("https://host/a#token=1")
+    'https://host/a#***'
     >>> mask("s3:/key:secret@bucket/a"), mask("memory:///me:secret@host/a")  # as a Path, and as fsspec writes it
     ('s3:/***@bucket/a', 'memory:///***@host/a')
     >>> mask("There is no file s3://key:se/cret@bucket/a: check the path?")
@@ -17,7 +19,7 @@ def mask(text: str) -> str:
     """
     # A secret may hold a slash; rather too much.
     text = re.sub(r"(\w\w:/{1,3})(?:[^/\s]*:.*|[^/\s]*)@", r"\1***@", text)
-    return re.sub(r"(\w\w:/{1,3}[^\s?'\"]*\?)[^\s'\"]*[^\s'\":;,.)]", r"\1***", text)
+    return re.sub(r"(\w\w:/{1,3}[^\s?#'\"]*[?#])[^\s'\"]*[^\s'\":;,.)]", r"\1***", text)
 
 
 def without_secrets(words: str, url: str) -> str:
@@ -29,7 +31,7 @@ def without_secrets(words: str, url: str) -> str:
     'No bucket "***:***"'
     """
     rest = url.partition("://")[2]
-    place, _, query = rest.partition("?")
+    place, query = [*re.split("[?#]", rest, maxsplit=1), ""][:2]
     user = place.rpartition("@")[0]
     secrets = {user, user.partition(":")[2], *re.split("[:/]", user), query}  # of a slash a library takes a part
     for secret in sorted(filter(lambda secret: len(secret) > 2, secrets), key=len, reverse=True):

@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from dask.system import CPU_COUNT
 from ask_dask.compute.bars import progress
 from ask_dask.compute.blas import one_blas_thread
 from ask_dask.compute.pairs import OF_MANY, Sums, halves, joined
-from ask_dask.compute.waiting import ValuesLost, current_client, each_done
+from ask_dask.compute.waiting import ValuesLost, current_client, each_done, inside_task, left_pool
 
 
 def run(
@@ -38,8 +39,8 @@ def run(
         if local:
             with dask.config.set(scheduler="threads"):
                 return _run_local(tasks, told)
-        client = current_client()
-        return _run_distributed(client, tasks, advance) if client else _run_local(tasks, told)
+        with _client_of(tasks) as client:
+            return _run_distributed(client, tasks, advance) if client else _run_local(tasks, told)
 
 
 def run_sum(
@@ -68,10 +69,15 @@ def run_sum(
     with progress(label, len(parts), unit, done, rows) as advance:
         if done == len(parts):
             return known[0][1]
-        client = current_client()
-        if client:
-            return _sum_distributed(client, parts, known, told, advance)
-        return _sum_local(parts, known, told, advance)
+        with _client_of(parts) as client:
+            if client:
+                return _sum_distributed(client, parts, known, told, advance)
+            return _sum_local(parts, known, told, advance)
+
+
+def _client_of(tasks: Sequence[Delayed]) -> AbstractContextManager[Any]:
+    """Return the Client that computes tasks, None where this process does."""
+    return left_pool(tasks) if inside_task() else nullcontext(current_client())
 
 
 def _unknown(known: Sums, total: int, height: int) -> list[tuple[int, int]]:
@@ -179,7 +185,9 @@ def _spread(value: Any) -> Delayed:
 
 
 def workers() -> int:
-    """Tasks that run at the same time under the current scheduler."""
+    """Return how many tasks run at the same time under the current scheduler."""
+    if inside_task():
+        return 1
     client = current_client()
     if client:
         return max(1, sum(client.nthreads().values()))
@@ -202,6 +210,8 @@ def _run_local(tasks: Sequence[Delayed], done: Callable[[Any, Any], None]) -> li
     # As arguments: settings and active callbacks belong to the process, where other threads may be computing too.
     compute = partial(dask.compute, *tasks, optimize_graph=False, callbacks=[(None, None, None, told, None)])
     with one_blas_thread():
+        if inside_task():
+            return list(compute(scheduler="synchronous"))
         if dask.base.get_scheduler() not in (None, dask.threaded.get):
             return list(compute())
         with ThreadPoolExecutor(workers()) as pool:  # left when all threads have ended: none still writes to a store

@@ -6,6 +6,7 @@ is a task that killed worker after worker, workers that all wait for memory, and
 
 import asyncio
 import logging
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -141,8 +142,46 @@ def _workers(dask_scheduler: Any) -> list[tuple[bool, int]]:
     ]
 
 
+def inside_task() -> bool:
+    """Return whether this runs inside a task of a distributed worker, as where an estimator is given to `submit`.
+
+    Such a task must not wait for others, which may need its thread: all of it is computed in that thread, as a worker
+    plans for. Only where the input is on the cluster the task leaves the worker's pool meanwhile (`left_pool`).
+    """
+    if "distributed.worker" not in sys.modules:
+        return False
+    from distributed import get_worker
+
+    try:
+        get_worker()
+    except ValueError:
+        return False
+    return True
+
+
+@contextmanager
+def left_pool(tasks: Any) -> Iterator[Any]:
+    """Yield the Client that computes what is on the cluster already, from inside a task; None where nothing is."""
+    from distributed import get_client, rejoin, secede
+    from distributed.client import futures_of
+
+    graphs = [dict(task.__dask_graph__()) for task in tasks]
+    # an optimised graph only names what the scheduler has
+    named = any(not getattr(node, "dependencies", set()) <= graph.keys() for graph in graphs for node in graph.values())
+    if not named and not futures_of(list(tasks)):
+        yield None
+        return
+    secede()
+    try:
+        yield get_client()
+    finally:
+        rejoin()
+
+
 def current_client() -> Any:
-    """The distributed Client that computes here, None where threads or processes of this machine do."""
+    """Return the distributed Client that computes here, None where threads or processes of this machine do."""
+    if inside_task():
+        return None
     owner = getattr(dask.base.get_scheduler(), "__self__", None)
     return owner if hasattr(owner, "submit") and hasattr(owner, "scheduler_info") else None
 

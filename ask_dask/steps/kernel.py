@@ -154,9 +154,8 @@ class KernelOptions(Storing):
         except (OSError, KeyError, ValueError, TypeError) as error:
             if isinstance(error, StoreError):
                 raise
-            raise InputError(
-                f"{self.matrix} is not a zarr array of format 3: give --matrix the path of one, (N, N)."
-            ) from error
+            said = "is not a zarr array of format 3: give --matrix the path of one, (N, N)"
+            raise InputError(f"{self.matrix} {said}.") from error
         if K.ndim != 2 or K.shape[0] != K.shape[-1] or K.dtype.kind not in "biuf":
             raise InputError(
                 f"{self.matrix} is an array of shape {K.shape} and dtype {K.dtype}, and a kernel matrix must be "

@@ -1,7 +1,8 @@
 """The list of a store's files that its attributes carry: what is missing, cut short, changed or added is named.
 
-Chunks have checksums of their own; metadata, which zarr does not check, is hashed here, and the attributes, which hold
-the list, carry a hash of themselves.
+Chunks have checksums of their own, which the list repeats (`marks`); metadata, which zarr does not check, is hashed
+here, and the attributes, which hold the list, carry a hash of themselves. So whatever is lost, damaged, exchanged or
+put back by mistake is found; somebody who means to can write the list anew.
 """
 
 import json
@@ -11,13 +12,18 @@ import zarr
 
 from ask_dask.store.arrays import fingerprint
 from ask_dask.store.attributes import KEY, about, describe
-from ask_dask.store.paths import METADATA
+from ask_dask.store.marks import marks_of
 from ask_dask.store.places import Place, files, read_all, read_bytes
+from ask_dask.store.regular import METADATA
 
 
 def close(group: zarr.Group, place: Place) -> None:
     """Write the list of files, the last thing that is written into a store."""
-    describe(group, complete=True, listed=_files(place))
+    listed = _files(place)
+    names = [name.removesuffix(f"/{METADATA}") for name in listed if name.endswith(f"/{METADATA}")]
+    for file, mark in marks_of(group, place, {name: size for name, (size, _) in listed.items()}, names).items():
+        listed[file][1] = mark
+    describe(group, complete=True, listed=listed)
     describe(group, seal=_seal(about(group)))
 
 
@@ -35,8 +41,11 @@ def wrong(place: Place) -> dict[str, str]:
     if attributes.get("seal") != _seal(attributes):
         return {METADATA: f"{METADATA} was changed after the store was made"}
     found, listed = _files(place), attributes["listed"]
-    differ = {name: _difference(name, listed[name], found.get(name))
-              for name in sorted(listed) if listed[name] != found.get(name)}  # fmt: skip
+    differ = {}
+    for name in sorted(listed):
+        now = found.get(name)
+        if now is None or now[0] != listed[name][0] or (now[1] is not None and now != listed[name]):
+            differ[name] = _difference(name, listed[name], now)
     added = [name for name in found if name.endswith("/") or (name.endswith(f"/{METADATA}") and name not in listed)]
     return differ | {name: f"{name} was added after the store was made" for name in added}
 
@@ -50,7 +59,7 @@ def _difference(name: str, listed: list[Any], found: list[Any] | None) -> str:
 
 
 def _files(place: Place) -> dict[str, list[Any]]:
-    """{name: [bytes, hash of metadata or None]} of every file but the attributes that hold the list."""
+    """Return {name: [bytes, hash of metadata or None]} of every file but the attributes that hold the list."""
     sizes = {name: size for name, size in files(place).items() if name != METADATA}
     texts = read_all(place, [name for name in sizes if name.endswith(f"/{METADATA}")])
     return {name: [size, fingerprint(texts[name]) if name in texts else None] for name, size in sizes.items()}

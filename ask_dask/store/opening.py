@@ -140,15 +140,15 @@ def _require_sane(path: Place, name: str, member: Any, allowed: tuple[type, ...]
             said = "has consolidated metadata, which ask-dask does not write"
             raise StoreError(f"{path} is not taken: its group {name} {said}.")
         return
+    where = f"{path} is not taken: its array {name}" if name else f"{path} is not taken: it"
     if unknown := ", ".join(foreign(getattr(member.metadata, "codecs", ()), allowed)):
-        raise StoreError(f"{path} is not taken: its array {name or 'there'} is packed by {unknown}, which ask-dask does not "
-                         "read: write it again with zarr's default codecs.")  # fmt: skip
+        raise StoreError(f"{where} is packed by {unknown}, which ask-dask does not read: use zarr's default codecs.")
     chunk = int(np.prod(member.chunks, dtype=object)) * member.dtype.itemsize
     parts = int(np.prod([-(-n // c) for n, c in zip(member.shape, member.chunks, strict=True)], dtype=object))
     if chunk > LARGEST_CHUNK or parts > MOST_PARTS:
-        said = f"chunks of {budget.size(chunk)} and {parts:,} parts"
-        raise StoreError(f"{path} is not taken: its array {name or 'there'} claims {said}, and at most "
-                         f"{budget.size(LARGEST_CHUNK)} and {MOST_PARTS:,} are read: write it in other chunks.")  # fmt: skip
+        claimed = f"{budget.size(chunk)} a chunk and {parts:,} chunks"
+        most = f"{budget.size(LARGEST_CHUNK)} and {MOST_PARTS:,}"
+        raise StoreError(f"{where} claims {claimed}, and at most {most} are read: write it in other chunks.")
 
 
 def _a(word: str) -> str:
