@@ -25,10 +25,10 @@ def refused(result, message):
 
 
 def interrupted(process, number, sent=False):
-    """Send the signal, once: exit code 2 of SIGTERM, 130 of SIGINT, one line on stderr."""
+    """Send the signal, once: exit code 2 of SIGTERM and SIGHUP, 130 of SIGINT, one line on stderr."""
     if not sent:
         process.send_signal(number)
     out, err = process.communicate(timeout=120)
-    assert (process.returncode, out) == (2 if number == signal.SIGTERM else 130, "")
+    assert (process.returncode, out) == (130 if number == signal.SIGINT else 2, "")
     assert err == STOPPED, err
     return True

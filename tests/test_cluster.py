@@ -15,7 +15,7 @@ import numpy as np
 import psutil
 import pytest
 from commands import refused
-from distributed import default_client
+from distributed import LocalCluster, default_client
 from distributed.core import rpc
 from distributed.security import Security
 from machines import job, program
@@ -261,3 +261,35 @@ def test_slurm_needs_its_configuration():
     said = r"jobqueue.yaml in ~/.config/dask: You must specify how much cores and memory"
     with pytest.raises(InputError, match=said), running_on("slurm", workers=2):
         pass
+
+
+OTHER = """
+import importlib.metadata as metadata, sys
+from distributed.cli.dask_worker import main
+version, (package, other) = metadata.version, sys.argv[1:3]
+def told(name):
+    if name == package:
+        if other == "none":
+            raise metadata.PackageNotFoundError(name)
+        return other
+    return version(name)
+told.__module__, told.__qualname__ = "importlib.metadata", "version"
+metadata.version = told
+sys.argv[1:] = sys.argv[3:]
+main()
+"""
+"""A worker, on which a package has another version, or none."""
+
+
+@pytest.mark.parametrize(("name", "other"), [("ask_dask", "0.0.1"), ("zarr", "3.0.0"), ("ask_dask", "none")])
+def test_a_worker_with_other_versions_is_refused(tmp_path, name, other):
+    with LocalCluster(n_workers=0, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster:
+        address = cluster.scheduler_address
+        worker = program(tmp_path, OTHER, name, other, address, "--no-dashboard", "--no-nanny")
+        try:
+            said = f"has no {name}: install" if other == "none" else f"has {name} {other}, and this job has"
+            with pytest.raises(InputError, match=f"The worker at tcp://127.* {said}"), running_on(address):
+                pass
+        finally:
+            worker.send(signal.SIGTERM)
+            worker.ended(20)

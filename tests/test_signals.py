@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM wherever they come."""
+"""Ctrl-C, SIGTERM and SIGHUP wherever they come."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from machines import program
 
 from ask_dask.store.signals import undisturbed
 
-BOTH = [signal.SIGINT, signal.SIGTERM]
+BOTH = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 @pytest.fixture(params=BOTH)
@@ -91,5 +91,15 @@ def test_while_the_command_loads(number, module):
 
 @pytest.mark.parametrize("number", BOTH)
 def test_one_that_cannot_be_raised_comes_again(tmp_path, number):
-    code = 2 if number == signal.SIGTERM else 130
+    code = 130 if number == signal.SIGINT else 2
     assert program(tmp_path, SWALLOWED, int(number)).ended() == (code, "", STOPPED)
+
+
+def test_a_terminal_that_closes_does_not_end_what_nohup_started(tmp_path):
+    """SIGHUP is ignored from the start then, and stays so."""
+    code = "import os, signal, time; from ask_dask.cli import commands, main\n"
+    code += "def app(*_, **__):\n    os.kill(os.getpid(), signal.SIGHUP); time.sleep(0.3)\ncommands.app = app; main()"
+    program = [sys.executable, "-c", code]
+    how = {"capture_output": True, "check": False, "cwd": tmp_path, "stdin": subprocess.DEVNULL}
+    quiet, told = subprocess.run(["nohup", *program], **how), subprocess.run(program, **how)
+    assert (quiet.returncode, told.returncode) == (0, 2)

@@ -7,9 +7,13 @@ import sys
 from typing import Any
 
 DONE, WRONG, STOPPED, INTERRUPTED = 0, 1, 2, 130
+HEARD = (signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
+"""Signals that stop a command; of these, those after the first stay ignored where they are."""
+
 EXIT_CODES = """\
 Exit codes: 0 done; 1 something you can put right, said in one line on stderr (verify: damage was found); 2 stopped from
-outside and continued by the same command (SIGTERM of a time limit or a pre-emption, a scheduler that is gone); 130
+outside and continued by the same command (SIGTERM of a time limit or a pre-emption, SIGHUP of a terminal that closed, a
+scheduler that is gone); 130
 interrupted by Ctrl-C, likewise. A job that was killed (137) goes on in the same way."""
 
 
@@ -17,14 +21,15 @@ def main(arguments: list[str] | None = None) -> None:
     """Runs a command and exits."""
     _stand_in()
     signal.signal(signal.SIGTERM, _told)
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as a shell has it of what it runs in the background
-        signal.signal(signal.SIGINT, _told)
+    for number in HEARD[1:]:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell's background job or nohup has it
+            signal.signal(number, _told)
     if sys.unraisablehook is sys.__unraisablehook__:
         sys.unraisablehook = _unraisable
     try:
         _run(arguments)
     except KeyboardInterrupt as stopped:
-        for number in (signal.SIGINT, signal.SIGTERM):  # it ends, and ends no sooner when told again
+        for number in HEARD:  # it ends, and ends no sooner when told again
             signal.signal(number, _unheard)
         _stop("stopped; complete stores and checkpoints are kept: the same command goes on.",
               STOPPED if isinstance(stopped, Terminated) else INTERRUPTED)  # fmt: skip
@@ -96,7 +101,7 @@ def _loaded() -> Any:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: ends a job as Ctrl-C does, cleanly, with an exit code of its own."""
+    """SIGTERM and SIGHUP: they end a job as Ctrl-C does, cleanly, with an exit code of its own."""
 
 
 _STOPPING: set[int] = set()
@@ -105,7 +110,7 @@ _STOPPING: set[int] = set()
 
 def _told(number: int, frame: Any) -> None:
     _STOPPING.add(number)
-    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+    raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
 
 def _unheard(number: int, frame: Any) -> None:

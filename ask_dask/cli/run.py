@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from ask_dask import steps
+from ask_dask import steps, store
 from ask_dask.cli.log import LOG, printable, to_stderr
 from ask_dask.cli.words import in_words
 from ask_dask.cluster import running_on
@@ -80,7 +80,8 @@ def run_step(step: steps.Step, run: Run) -> None:
     """Run a step and show its result."""
     with run.running():
         result = step.run()
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is done, and code 2 would have it done again
+        for number in store.ENDING:
+            signal.signal(number, signal.SIG_IGN)  # it is done, and code 2 would have it done again
     run.show(result | {"step": step.title}, in_words)
 
 

@@ -1,10 +1,12 @@
 """Threads of this process, local processes, jobs of SLURM, or a scheduler that is already there."""
 
 import logging
+import platform
 import signal
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +84,30 @@ def running_on(
         if not client.nthreads():
             log.warning("The scheduler at %s has no workers yet: waiting for the first.", spec)
             client.wait_for_workers(1)
+        if spec != "processes":
+            require_same_versions(client)
         yield
+
+
+SAME = ("ask_dask", "dask", "distributed", "zarr")
+"""Packages whose versions must be equal here and on workers."""
+
+
+def require_same_versions(client: Any) -> None:
+    """Raise InputError naming a worker that lacks a package of `SAME` or has another version or another Python."""
+    for name in SAME:
+        own = version(name)
+        for worker, found in client.run(version, name, on_error="return").items():
+            if isinstance(found, BaseException):
+                raise InputError(f"The worker at {worker} has no {name}: install {name} {own} where workers run.")
+            if found != own:
+                raise InputError(f"The worker at {worker} has {name} {found}, and this job has {own}: install the same "
+                                 "version at both.")  # fmt: skip
+    own_python = platform.python_version_tuple()[:2]
+    for worker, found in client.run(platform.python_version_tuple).items():
+        if tuple(found[:2]) != own_python:
+            raise InputError(f"The worker at {worker} runs Python {'.'.join(found)}, and this job Python "
+                             f"{platform.python_version()}: use the same minor version at both.")  # fmt: skip
 
 
 @contextmanager
@@ -227,7 +252,7 @@ def _interrupts_held() -> Iterator[None]:
     from multiprocessing import resource_tracker
 
     resource_tracker.ensure_running()  # when it starts, it lets SIGINT through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield
     finally:

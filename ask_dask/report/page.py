@@ -23,6 +23,9 @@ from ask_dask.report.tables import tables
 from ask_dask.report.texts import cards, data_sentence, notes, sentences, solver_sentence
 from ask_dask.report.words import is_exact, landmarks, lower_is_better, number, task
 
+MARK, HEAD = b'<meta name="generator" content="ask-dask">', 2000
+"""What every page has among its first bytes."""
+
 
 def write_report(
     group: zarr.Group,
@@ -56,6 +59,7 @@ def write_report(
     """
     path = store.located(to)
     store.refuse_existing(path, overwrite)
+    _require_report(path)
     values = store.read(group["singular_values"]) if "singular_values" in group else np.zeros(0)  # type: ignore[arg-type]
     facts = store.about(group)
     facts["steps"] = [*facts.get("steps", []), *steps]
@@ -65,6 +69,18 @@ def write_report(
         page = render(facts, values, test)
     _publish(page + mark, path)
     return path
+
+
+def _require_report(path: Path) -> None:
+    """Raise StoreError where something other than a page of this package would be replaced."""
+    if path.is_dir() or not path.exists():
+        return
+    try:
+        start = store.read_bytes(path)[:HEAD]
+    except (OSError, ValueError):
+        start = b""
+    if MARK not in start:
+        raise StoreError(f"{path} is not a report that ask-dask wrote, so it is not replaced: choose another place.")
 
 
 def _publish(page: str, path: Path) -> None:

@@ -39,10 +39,11 @@ from ask_dask.store.places import (
     zarr_store,
 )
 from ask_dask.store.publish import create, work_of
-from ask_dask.store.signals import undisturbed
+from ask_dask.store.signals import ENDING, undisturbed
 from ask_dask.store.state import checkpoint_of, state
 
 __all__ = [
+    "ENDING",
     "QUICK",
     "VERSIONS",
     "Checkpoint",

@@ -102,10 +102,10 @@ def foreign(codecs: Iterable[Any], allowed: tuple[type, ...] = WRITTEN) -> Itera
     """Yield the names of codecs that are not allowed, those inside shards too.
 
     >>> list(foreign([BytesCodec(), zarr.codecs.GzipCodec()]))
-    ['GzipCodec']
+    ['gzip']
     """
     for codec in codecs:
         if not isinstance(codec, allowed):
-            yield type(codec).__name__
+            yield codec.to_dict()["name"]
         if isinstance(codec, ShardingCodec):
             yield from foreign([*codec.codecs, *codec.index_codecs], allowed)

@@ -146,7 +146,7 @@ def _require_sane(path: Place, name: str, member: Any, allowed: tuple[type, ...]
     chunk = int(np.prod(member.chunks, dtype=object)) * member.dtype.itemsize
     parts = int(np.prod([-(-n // c) for n, c in zip(member.shape, member.chunks, strict=True)], dtype=object))
     if chunk > LARGEST_CHUNK or parts > MOST_PARTS:
-        claimed = f"{budget.size(chunk)} a chunk and {parts:,} chunks"
+        claimed = f"chunks of {budget.size(chunk)} and {parts:,} parts"
         most = f"{budget.size(LARGEST_CHUNK)} and {MOST_PARTS:,}"
         raise StoreError(f"{where} claims {claimed}, and at most {most} are read: write it in other chunks.")
 

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-HELD: tuple[int, ...] = (signal.SIGINT, signal.SIGTERM)
+ENDING: tuple[int, ...] = (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
+"""Signals that end a job from outside: a time limit, a pre-emption, a terminal that is gone."""
+
+HELD: tuple[int, ...] = (signal.SIGINT, *ENDING)
 
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Ctrl-C and SIGTERM come when what runs inside has ended, and not in the midst of it; the second is not held."""
+    """Hold Ctrl-C, SIGTERM and SIGHUP until what runs inside has ended; the second one is not held."""
     if threading.current_thread() is not threading.main_thread():  # signals never come there
         yield
         return
