@@ -100,6 +100,6 @@ def test_a_terminal_that_closes_does_not_end_what_nohup_started(tmp_path):
     code = "import os, signal, time; from ask_dask.cli import commands, main\n"
     code += "def app(*_, **__):\n    os.kill(os.getpid(), signal.SIGHUP); time.sleep(0.3)\ncommands.app = app; main()"
     program = [sys.executable, "-c", code]
-    how = {"capture_output": True, "check": False, "cwd": tmp_path, "stdin": subprocess.DEVNULL}
-    quiet, told = subprocess.run(["nohup", *program], **how), subprocess.run(program, **how)
+    how = {"capture_output": True, "cwd": tmp_path, "stdin": subprocess.DEVNULL}
+    quiet, told = (subprocess.run(line, check=False, **how) for line in (["nohup", *program], program))
     assert (quiet.returncode, told.returncode) == (0, 2)
