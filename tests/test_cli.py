@@ -245,7 +245,10 @@ REFUSED = [
     (("ingest", "graph", "new.txt", *X, "--buckets", "9"), "Unknown option: --buckets"),
     (("ingest", "graph", "new.txt", *X), "new.txt, line 1 has 40 columns: give two ids a line"),
     (("ingest", "graph", "nowhere", *X), "There is no file nowhere"),
-    (("ingest", "table", "new.txt", *X, "--label", "y"), "column 2 has no name; name it in the header"),
+    (
+        ("ingest", "table", "new.txt", *X, "--label", "y"),
+        "column 2 has no name, like the index of a data frame; name it in",
+    ),
     (("ingest", "table", "new.txt", *X, "--dtype", "int8"), "--dtype: input should be 'float64' or 'float32'"),
     (("ingest", "samples", "new.txt", *X, "--components", "0"), "--components: input should be greater"),
     (("info", "train.txt"), "train.txt is not a store that ask-dask wrote"),

@@ -210,7 +210,7 @@ REFUSED = [
     (("0 1 1\n0 1 x\n",), r"line 2: the weight 'x' is no finite number above 0"),
     (("0 1 1\n0 1 -1\n",), r"line 2: the weight '-1'"),
     (("0 1 0\n",), r"line 1: the weight '0'"),
-    (("0 1 nan\n",), r"the weight 'nan'"),
+    (("0 1 nan\n",), r"column 3 is 'nan', a mark of a missing value"),
     (("0 1 inf\n",), r"the weight 'inf'"),
     (("0 1 1e400\n",), r"the weight '1e400'"),
     (("0 1 1e308\n0 1 1e308\n",), r"sum to infinity"),

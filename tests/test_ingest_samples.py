@@ -118,7 +118,7 @@ def test_a_folder_of_something_else_is_left_alone(points):
     ("name", "text", "message"),
     [
         ("points.csv", "a,1,2\na,1,x\n", "points.csv, line 2: 'x' in column 3 is no finite number"),
-        ("points.csv", "a,1,2\na,nan,1\n", "points.csv, line 2: 'nan' in column 2"),
+        ("points.csv", "a,1,2\na,nan,1\n", "points.csv, line 2: column 2 is 'nan', a mark of a missing value"),
         ("points.csv", "a,1,2\nb,1\n", "points.csv, line 2 has 2 columns"),
         ("points.csv", "a\nb\n", "points.csv, line 1 has 1 column"),
         ("points.csv", "a,1,2\n,1,2\n", "points.csv, line 2: column 1 is empty"),

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ask_dask.ingest.sift import is_number
 
@@ -36,6 +37,19 @@ class Cells:
         return replace(self, columns=tuple(column[rows] for column in self.columns), lines=self.lines[rows])
 
 
+MISSING = ("", "?", "n/a", "na", "nan", "none", "null", "<na>", "nat", "\\n")
+"""Marks of a missing value, in lower case, where a label or an id is meant."""
+
+
+def are_missing(text: pa.Array) -> np.ndarray:
+    """Return which cells of text are marks of a missing value.
+
+    >>> are_missing(pa.array(["a", "NaN", "NA", "Nancy", ""]))
+    array([False,  True,  True, False,  True])
+    """
+    return pc.is_in(pc.utf8_lower(text), value_set=pa.array(MISSING)).to_numpy(zero_copy_only=False)
+
+
 def to_numbers(cells: pa.Array) -> np.ndarray:
     """Cells as float64, NaN where one is no finite decimal number.
 
@@ -43,7 +57,7 @@ def to_numbers(cells: pa.Array) -> np.ndarray:
     array([1000.,   -2.,   nan,   nan,   nan])
     """
     try:
-        values = cells.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        values = cells.cast(pa.float64(), safe=pa.types.is_string(cells.type)).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
         values = np.array([float(c) if is_number((c or "").encode()) else np.nan for c in cells.to_pylist()])
     return np.where(np.isfinite(values), values, np.nan)

@@ -4,11 +4,13 @@ Piece k of a file holds the lines that start in bytes k * size .. (k + 1) * size
 byte ranges, many at a time; a compressed one is decompressed from its start. Both give the same pieces.
 """
 
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from fsspec.compression import compr
 from fsspec.utils import infer_compression
 
@@ -36,6 +38,12 @@ class RawFile:
     def splits(self) -> bool:
         """Whether byte ranges of it can be read on their own."""
         return self.compression is None and self.size is not None
+
+    def starts_with(self, magic: bytes) -> bool:
+        """Return whether the file, as it is, begins with these bytes."""
+        fs, path = store.opened(self.url)
+        with _reading(self.name), fs.open(path, "rb") as opened:
+            return opened.read(len(magic)) == magic
 
     def about(self, rows: int, fingerprint: str) -> dict[str, Any]:
         """What a store keeps of it, once it was read."""
@@ -80,7 +88,40 @@ def find(url: str) -> RawFile:
         modified = fs.modified(path).isoformat()
     except Exception:  # each file system has its own way to say that it does not know
         modified = None
-    return RawFile(url, name, about.get("size"), modified, infer_compression(path.partition("?")[0]))
+    with _reading(name), fs.open(path, "rb") as opened:
+        start = opened.read(512)
+    compression = _compression(name, start) or infer_compression(path.partition("?")[0])
+    file = RawFile(url, name, about.get("size"), modified, compression)
+    _require_text(file, start)
+    return file
+
+
+MAGIC = {
+    b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd",
+    b"\x04\x22\x4d\x18": "lz4", b"PK\x03\x04": "zip",
+}  # fmt: skip
+"""How compressed files begin, whatever they are called."""
+
+
+def _compression(name: str, start: bytes) -> str | None:
+    return next((kind for magic, kind in MAGIC.items() if start.startswith(magic)), None)
+
+
+def _require_text(file: RawFile, start: bytes) -> None:
+    """Raise InputError for an archive of several files, and for text that is not UTF-8 from its first bytes on."""
+    if file.compression == "zip":
+        fs, path = store.opened(file.url)
+        with _reading(file.name), fs.open(path, "rb") as opened, zipfile.ZipFile(opened) as archive:
+            members = archive.namelist()
+        if len(members) != 1 or members[0].endswith("/"):
+            raise InputError(f"{file.name} is an archive of {len(members)} members: unpack it, and give the files.")
+    if file.compression is not None:
+        with _text(file) as stream:
+            start = _read(file, stream, 512, 0)
+    if start[257:262] == b"ustar":
+        raise InputError(f"{file.name} is a tar archive: unpack it, and give the files.")
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(f"{file.name} is text in UTF-16: save it as UTF-8.")
 
 
 def read_head(file: RawFile) -> bytes:
@@ -184,8 +225,15 @@ def _text(file: RawFile) -> Iterator[Any]:
         if file.compression is None:
             yield raw
         else:
-            with compr[file.compression](raw, mode="rb") as stream:
+            with _unpacked(raw, file.compression) as stream:
                 yield stream
+
+
+def _unpacked(raw: Any, compression: str) -> Any:
+    """Return the text of a compressed stream; zstd and lz4 by pyarrow, the others by what fsspec has."""
+    if compression in ("zstd", "lz4"):
+        return pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), compression)
+    return compr[compression](raw, mode="rb")
 
 
 @contextmanager

@@ -143,6 +143,7 @@ def _read_edges(
         about.append(reader.about())
     if not read:
         raise InputError(f"{found[0].name} has no edges: {EDGES.needs}.")
+    _refuse_size_line(paths, numbering, found[0].name)
     return (np.concatenate(weights) if weights else None), about
 
 
@@ -152,6 +153,21 @@ def _checked(pieces: Iterator[Cells], numbering: Numbering) -> Iterator[Cells]:
         if number == 0 and numbering.known is None:
             _refuse_header(cells)
         yield cells
+
+
+def _refuse_size_line(paths: list[str], numbering: Numbering, name: str) -> None:
+    """Raise InputError for a first line that counts nodes and edges, which would be an edge.
+
+    Its second number is that of the lines after it, its first as large as any id, and no other edge has either.
+    """
+    edges = numbering.edges()
+    (nodes, lines), rest = edges[0], edges[1:]
+    if len(paths) > 1 or numbering.names() is not None or lines != len(rest) or len(rest) < 2:
+        return
+    if nodes >= rest.max() and lines not in rest:
+        raise InputError(
+            f"{name}: the first line, {nodes} {lines}, counts the {lines} edges after it; put # before it."
+        )
 
 
 def _refuse_header(cells: Cells) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ask_dask.errors import InputError
-from ask_dask.ingest.cells import Cells, to_integers
+from ask_dask.ingest.cells import Cells, are_missing, to_integers
 from ask_dask.ingest.files import find
 from ask_dask.ingest.separated import Reader, Rule
 
@@ -60,6 +60,7 @@ def read_labels(url: str, rule: Rule = LABELS) -> Labels:
     reader = Reader(find(url), rule)
     cells = reader.read_whole()
     require_filled(cells)
+    _refuse_first_line(cells)
     ids = cells.columns[0] if len(cells.columns) == 2 else None
     if ids is None and reader.blank is not None and reader.blank < cells.lines[-1]:
         raise InputError(
@@ -80,6 +81,8 @@ def read_ids(url: str) -> tuple[list[str], dict[str, Any]]:
     """
     reader = Reader(find(url), ONE)
     cells = reader.read_whole()
+    require_filled(cells)
+    _refuse_first_line(cells)
     refuse_twice(cells, cells.columns[0])
     return cells.columns[0].to_pylist(), reader.about()
 
@@ -115,12 +118,31 @@ def counted(counts: Counter[str] | None, values: np.ndarray) -> Counter[str] | N
     return counts if len(counts) <= COUNTED else None
 
 
+def _refuse_first_line(cells: Cells) -> None:
+    """Raise InputError for a first line that names columns, or counts the lines after it."""
+    first, rest = cells.rows(0, 1), cells.rows(1)
+    if len(rest.lines) < 2:
+        return
+    numbers = [to_integers(column) for column in rest.columns]
+    named = all(to_integers(column) is None for column in first.columns)
+    if named and all(found is not None for found in numbers):
+        shown = " and ".join(repr(column[0].as_py()) for column in first.columns)
+        raise InputError(f"{cells.place(0)}: {shown} names a column, since all after it are numbers; remove that line.")
+    count = to_integers(first.columns[0])
+    if len(numbers) > 1 or numbers[0] is None or count is None or count[0] != len(rest.lines):
+        return
+    if count[0] > np.abs(numbers[0]).max():
+        raise InputError(f"{cells.place(0)}: {count[0]} counts the lines after it; remove that line.")
+
+
 def require_filled(cells: Cells) -> None:
     """Refuse an empty cell."""
     for number, column in enumerate(cells.columns, 1):
-        empty = np.flatnonzero(pc.equal(pc.binary_length(column), 0).to_numpy(zero_copy_only=False))
-        if len(empty):
-            raise InputError(f"{cells.place(empty[0])}: column {number} is empty; fill it, or remove the line.")
+        missing = np.flatnonzero(are_missing(column))
+        if len(missing):
+            given = column[missing[0]].as_py()
+            said = f"is {given!r}, a mark of a missing value" if given else "is empty"
+            raise InputError(f"{cells.place(missing[0])}: column {number} {said}; fill it, or remove the line.")
 
 
 def refuse_twice(cells: Cells, ids: pa.Array) -> None:

@@ -18,6 +18,9 @@ from ask_dask.ingest import files as raw
 LINE_BYTES = 32 << 20
 """The longest line that is looked for: a row may have a value in each of a million columns."""
 
+LARGEST_LABEL = 2.0**53
+"""Whole numbers up to this size are float64 numbers, each."""
+
 LARGEST = 2**31 - 1
 """The largest index that is read."""
 
@@ -85,6 +88,8 @@ def _load(text: bytes, limits: Limits) -> tuple[sp.csr_matrix, np.ndarray]:
     X, y = load_svmlight_file(BytesIO(text), n_features=limits.last + 1, dtype=limits.dtype, zero_based=True)
     if not (np.isfinite(y).all() and np.isfinite(X.data).all()):
         raise ValueError("not finite")
+    if (abs(y) > LARGEST_LABEL).any():
+        raise ValueError("a label that is rounded")
     if X.nnz and X.indices.min() < limits.first:
         raise ValueError("index 0")
     return X, y
@@ -112,6 +117,8 @@ def fault(line: bytes, limits: Limits) -> str:
     label, *pairs = line.partition(b"#")[0].split()
     if not np.isfinite(_number(label)):
         return f"the label {_shown(label)} is no finite number; give each row one number, also for a class"
+    if abs(_number(label)) > LARGEST_LABEL:
+        return f"the label {_shown(label)} is beyond 2^53, where whole numbers are rounded; use smaller ones"
     if pairs and pairs[0].startswith(b"qid") and b":" in pairs[0]:
         pairs = pairs[1:]
     before = -1

@@ -106,6 +106,11 @@ class Reader:
         first = 1
         for piece in raw.stream_pieces(self.file, raw.PIECE_BYTES):
             self._digest.update(piece)
+            if first == 1 and raw.unmark(piece).startswith(b"%%MatrixMarket"):
+                said = (
+                    "is a Matrix Market file, whose size line is not data: write the lines after it into another file"
+                )
+                raise InputError(f"{self.file.name} {said}.")
             text, lines, blank = _data_lines(raw.unmark(piece) if first == 1 else piece, first, self.rule.comments)
             self.blank = blank if self.blank is None else self.blank
             first += piece.count(b"\n")

@@ -1,5 +1,7 @@
 """A table in a file, text with a header or Parquet: its columns by name, read a piece at a time."""
 
+import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -27,10 +29,13 @@ class Sheet(Protocol):
     file : RawFile
     names : tuple of str
         Of its columns.
+    index : tuple of str
+        Columns that are the index of a data frame which was written.
     """
 
     file: RawFile
     names: tuple[str, ...]
+    index: tuple[str, ...]
 
     def read(self, names: Sequence[str]) -> Iterator[Cells]:
         """Its rows, in order; these columns, in this order."""
@@ -40,25 +45,27 @@ class Sheet(Protocol):
 
 
 class TextSheet:
-    """Text with a header."""
+    """Text with a header, or without one: columns are then called 1, 2, ..."""
 
-    def __init__(self, file: RawFile) -> None:
-        self.file = file
+    index: tuple[str, ...] = ()
+
+    def __init__(self, file: RawFile, header: bool = True) -> None:
+        self.file, self.header = file, header
         lines = unmark(read_head(file)).splitlines()
-        header = next((line for line in lines if line.strip()), b"").decode("utf-8", "replace")
-        self.names = tuple(RULE.split(header))
+        first = RULE.split(next((line for line in lines if line.strip()), b"").decode("utf-8", "replace"))
+        self.names = tuple(first if header else map(str, range(1, len(first) + 1)))
         self._reader = Reader(file, RULE)
 
     def read(self, names: Sequence[str]) -> Iterator[Cells]:
         """Its rows, in order; these columns, in this order."""
         self._reader = Reader(self.file, RULE)
         for number, cells in enumerate(self._reader.read([self.names.index(name) for name in names])):
-            yield cells.rows(0 if number else 1)
+            yield cells.rows(0 if number or not self.header else 1)
 
     def about(self) -> dict[str, Any]:
         """What a store keeps of the file, once it was read."""
         about = self._reader.about()
-        return about | {"rows": about["rows"] - 1}
+        return about | {"rows": about["rows"] - self.header}
 
 
 class ParquetSheet:
@@ -68,6 +75,7 @@ class ParquetSheet:
         self.file = file
         with self._opened() as parquet:
             self.names = tuple(parquet.schema_arrow.names)
+            self.index = _index(parquet.schema_arrow)
             self._rows = parquet.metadata.num_rows
             self._types = {field.name: field.type for field in parquet.schema_arrow}
             self._fingerprint = store.fingerprint(parquet.schema_arrow.to_string(), parquet.metadata.to_dict())
@@ -102,8 +110,22 @@ class ParquetSheet:
             raise InputError(f"{self.file.name} cannot be read as Parquet: {error}.") from error
 
 
-def open_sheet(url: str) -> Sheet:
-    """The table in a file: Parquet where its name ends in .parquet or .pq, else text.
+def _index(schema: pa.Schema) -> tuple[str, ...]:
+    """Return the columns that pandas or dask wrote as the index of a data frame."""
+    try:
+        told = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
+    except (ValueError, AttributeError):
+        told = []
+    names = [name for name in told if isinstance(name, str)]
+    return tuple(name for name in schema.names if name in names or re.fullmatch(INDEX, name))
+
+
+INDEX = r"__index_level_\d+__|__null_dask_index__"
+"""Names that pandas and dask give to an index without one."""
+
+
+def open_sheet(url: str, header: bool = True) -> Sheet:
+    """Return the table in a file: Parquet where its name ends in .parquet or .pq or its first bytes say so, else text.
 
     Raises
     ------
@@ -111,16 +133,19 @@ def open_sheet(url: str) -> Sheet:
         It cannot be read, two columns have one name, a column has none, or the names are numbers, so no header.
     """
     file = find(url)
-    parquet = file.name.partition("?")[0].endswith((".parquet", ".pq"))
-    sheet: Sheet = ParquetSheet(file) if parquet else TextSheet(file)
+    parquet = file.name.partition("?")[0].endswith((".parquet", ".pq")) or file.starts_with(b"PAR1")
+    sheet: Sheet = ParquetSheet(file) if parquet else TextSheet(file, header)
     if not sheet.names:
         raise InputError(f"{file.name} has no header: give a file whose first line names the columns.")
     numbered = sheet.names != tuple(str(i) for i in range(len(sheet.names)))  # that much a data frame writes
-    if numbered and not np.isnan(to_numbers(pa.array(sheet.names))).any():
-        raise InputError(f"{file.name} has numbers where the names of its columns should be: give it a header.")
+    if header and numbered and not np.isnan(to_numbers(pa.array(sheet.names))).any():
+        raise InputError(f"{file.name} has numbers where the names of its columns should be: give it a header, or "
+                         "--no-header.")  # fmt: skip
     for name in sheet.names:
         if not name:
-            raise InputError(f"{file.name}: column {sheet.names.index(name) + 1} has no name; name it in the header.")
+            where = f"{file.name}: column {sheet.names.index(name) + 1} has no name"
+            said = "like the index of a data frame; name it in the header, or leave it out when you write the file"
+            raise InputError(f"{where}, {said}.")
         if sheet.names.count(name) > 1:
             raise InputError(f"{file.name} has two columns {name!r}: give each its own name in the header.")
     return sheet

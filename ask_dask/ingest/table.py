@@ -1,5 +1,7 @@
 """Tables of numbers, text with a header or Parquet -> a dataset store."""
 
+import logging
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,11 +12,13 @@ import numpy as np
 import zarr
 
 from ask_dask import budget, compute, store
-from ask_dask.errors import InputError
+from ask_dask.errors import InputError, mask
 from ask_dask.ingest import files as raw
 from ask_dask.ingest.labels import counted
 from ask_dask.ingest.sheets import Sheet, open_sheet
 from ask_dask.ingest.values import LabelKind, features, label_kind, labels_as, weights
+
+log = logging.getLogger("ask_dask")
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ def ingest_table(
     weight: str | None = None,
     drop: Sequence[str] = (),
     dtype: str = "float64",
+    header: bool = True,
     memory: int | None = None,
     overwrite: bool = False,
     facts: dict[str, Any] | None = None,
@@ -65,6 +70,8 @@ def ingest_table(
         Columns to leave out.
     dtype : {"float64", "float32"}
         Of X.
+    header : bool
+        Whether text begins with the names of its columns; without, they are called 1, 2, ...
     memory : int, optional
         Bytes that this may take; refused at once when the plan needs more.
     overwrite : bool
@@ -97,7 +104,7 @@ def ingest_table(
     paths = [str(file) for file in ([files] if isinstance(files, str | Path) else files)]
     if not paths:
         raise InputError("No table was given: give one file or more.")
-    sheets = [open_sheet(path) for path in paths]
+    sheets = [open_sheet(file, header) for path in paths for file in parts_of(path)]
     columns = _columns(sheets, tuple(labels), weight, tuple(drop))
     if memory is not None:
         budget.check(table_plan, len(columns.features), memory, "features")
@@ -133,7 +140,9 @@ def table_plan(n_features: int) -> budget.Plan:
 
 def _columns(sheets: list[Sheet], labels: tuple[str, ...], weight: str | None, drop: tuple[str, ...]) -> Columns:
     """What each column is; refuses names that no column has, and files whose columns differ."""
-    first, named = sheets[0], (*labels, *([weight] if weight else []), *drop)
+    first = sheets[0]
+    labels, drop = (_whole_names(names, first.names) for names in (labels, drop))
+    named = (*labels, *([weight] if weight else []), *drop)
     for name in named:
         if name not in first.names:
             raise InputError(f"{first.file.name} has no column {name!r}: it has {_listed(first.names)}.")
@@ -145,10 +154,44 @@ def _columns(sheets: list[Sheet], labels: tuple[str, ...], weight: str | None, d
                 f"{sheet.file.name} and {first.file.name} differ in {_listed(sorted(differing))}: give files with the "
                 "same columns."
             )
-    left = tuple(name for name in first.names if name not in named)
+    index = [name for sheet in sheets for name in sheet.index if name not in named]
+    if index:
+        log.warning("%s: column %r is the index of a data frame and not a feature.", first.file.name, index[0])
+    left = tuple(name for name in first.names if name not in named and name not in index)
+    if old := [name for name in left if re.fullmatch(r"Unnamed: \d+", name)]:
+        raise InputError(f"{first.file.name}: column {old[0]!r} is a data frame's index: leave it out with --drop.")
     if not left:
         raise InputError(f"No column of {first.file.name} is left for a feature: it has {_listed(first.names)}.")
     return Columns(left, labels, weight)
+
+
+def _whole_names(given: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return names as columns have them: one that holds commas comes in parts from the command line.
+
+    >>> _whole_names(("a", "income", "USD"), ("a", "income, USD"))
+    ('a', 'income, USD')
+    """
+    found, rest = [], list(given)
+    while rest:
+        lengths = range(len(rest), 0, -1)
+        joined = ((n, comma.join(rest[:n])) for n in lengths for comma in (",", ", "))
+        n, name = next(((n, name) for n, name in joined if name in names), (1, rest[0]))
+        found.append(name)
+        rest = rest[n:]
+    return tuple(found)
+
+
+def parts_of(path: str) -> list[str]:
+    """Return the Parquet files of a folder in the order of their numbers, or the file itself."""
+    place = store.located(path)
+    if not place.is_dir():
+        return [path]
+    names = sorted(store.files(place), key=lambda name: [int(part) if part.isdigit() else part
+                                                         for part in re.split(r"(\d+)", name)])  # fmt: skip
+    found = [name for name in names if name.endswith((".parquet", ".pq")) and not name.startswith(("_", "."))]
+    if any("/" in name for name in found):
+        raise InputError(f"{mask(path)} has folders with Parquet files in it: give the files.")
+    return [f"{path.rstrip('/')}/{name}" for name in found] or [path]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from ask_dask.ingest import ingest, ingest_graph, ingest_samples, ingest_svmlight, ingest_table
+from ask_dask.ingest.table import parts_of
 from ask_dask.steps.each import file_facts, info
 from ask_dask.steps.options import Encoding, List, Placing, Seed, Storing, read_encoder
 
@@ -18,7 +19,7 @@ class _Ingesting(Storing):
     files: Annotated[list[str], *List]
 
     def inputs(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"files": [file_facts(file) for file in self.files]}
+        found: dict[str, Any] = {"files": [file_facts(part) for file in self.files for part in parts_of(file)]}
         beside = {name: getattr(self, name, None) for name in ("labels", "nodes")}
         return found | {name: file_facts(file) for name, file in beside.items() if file}
 
@@ -89,6 +90,9 @@ class TableOptions(Placing):
     weight: Annotated[str | None, Field(description="The column of sample weights.")] = None
     drop: Annotated[list[str], *List, Field(description="Columns to leave out, with commas.")] = []
     dtype: Annotated[Literal["float64", "float32"], Field(description="Type of the features.")] = "float64"
+    header: Annotated[
+        bool, Parameter(negative="--no-header"), Field(description="Text begins with names; else they are 1, 2, ...")
+    ] = True
 
 
 class IngestTable(TableOptions, _Ingesting):
@@ -104,6 +108,7 @@ class IngestTable(TableOptions, _Ingesting):
             weight=self.weight,
             drop=self.drop,
             dtype=self.dtype,
+            header=self.header,
             **self._common(),
         )
         return info(self.to)
