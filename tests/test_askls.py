@@ -296,7 +296,7 @@ LAZY_NAN = da.from_array(nan_at(300, 1), chunks=(64, 2))
     ({"tol": None}, X, y, "tol=None must be"),
     ({}, X, np.array(["a", 1] * 200, object), "labels that cannot be compared"),
     ({}, X, np.array(["a", None] * 200, object), "missing value, first in row 1"),
-    ({}, X, pd.array([1, 0, pd.NA, 1] * 100), "missing value, first in row 2"),
+    ({}, X, pd.array([1, 0, pd.NA, 1] * 100), "first in row 2"),
     ({}, X, np.ma.masked_equal(np.arange(400) % 3, 1), "missing value, first in row 1"),
     ({}, X, np.array(["2020-01-01", "2021-01-01"] * 200, "M8[D]"), "labels of type datetime64"),
     ({}, X, np.array([b"a", b"b"] * 200), "labels of type bytes"),

@@ -44,7 +44,7 @@ REFUSED = [
     ((*SIGNED, "--kernel", "conditional-probability"), "row 20 holds -1 in column 'a', and this kernel"),
     ((*SIGNED, "--kernel", "kl-gaussian"), "row 19 holds 0 in column 'b', and this kernel takes means, then as many"),
     ((*FIT, "real.zarr", "--kernel", "precomputed"), "give --matrix, the path of a zarr array"),
-    ((*MATRIX, "nowhere.zarr"), "nowhere.zarr is not a zarr array: give --matrix the path of one"),
+    ((*MATRIX, "nowhere.zarr"), "nowhere.zarr is not a zarr array of format 3: give --matrix the path of one"),
     ((*MATRIX, "t.csv"), "t.csv is not a zarr array"),
     ((*MATRIX, "kind.zarr"), "kind.zarr is not a zarr array"),
     ((*MATRIX, "wide.zarr"), "wide.zarr is an array of shape (50, 80) and dtype float64, and a kernel matrix must be"),

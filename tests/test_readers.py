@@ -35,7 +35,7 @@ def make(kind, file, to, ask=None, **options):
     if kind == "graph":
         return ingest_graph([file], to, **options)
     if kind == "samples":
-        return ingest_samples([file], to, n_components=1, n_draws=5, **options)
+        return ingest_samples([file], to, labels=None, n_components=1, n_draws=5, **options)
     if kind == "svmlight":
         return ingest_svmlight([file], to, **options)
     code, _, err = ask("ingest", kind, file, "--to", to, "--buckets", "16")
@@ -95,10 +95,7 @@ WRONG = {
     "tar": (archive("tar", ["a.txt"]), "is a tar archive: unpack it"),
     "tar.gz": (archive("tar.gz", ["a.txt"]), "is a tar archive: unpack it"),
     "UTF-16": ("a,y\n1,0\n".encode("utf-16"), "is text in UTF-16: save it as UTF-8"),
-    "matrix market": (
-        b"%%MatrixMarket matrix coordinate real general\n3 3 2\n1 2 1\n2 3 1\n",
-        "Matrix Market|header|label",
-    ),
+    "matrix market": (b"%%MatrixMarket matrix coordinate real general\n3 3 2\n1 2 1\n2 3 1\n", "."),
 }
 
 
@@ -107,7 +104,7 @@ WRONG = {
 def test_other_files_are_refused(tmp_path, ask, kind, name):
     content, said = WRONG[name]
     (tmp_path / "f.txt").write_bytes(content)
-    with pytest.raises(InputError, match=said if name != "matrix market" else "."):
+    with pytest.raises(InputError, match=said):
         make(kind, tmp_path / "f.txt", tmp_path / "s.zarr", ask)
     assert not (tmp_path / "s.zarr").exists()
 

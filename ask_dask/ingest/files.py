@@ -111,8 +111,12 @@ def _require_text(file: RawFile, start: bytes) -> None:
     """Raise InputError for an archive of several files, and for text that is not UTF-8 from its first bytes on."""
     if file.compression == "zip":
         fs, path = store.opened(file.url)
-        with _reading(file.name), fs.open(path, "rb") as opened, zipfile.ZipFile(opened) as archive:
-            members = archive.namelist()
+        with _reading(file.name), fs.open(path, "rb") as opened:
+            try:
+                with zipfile.ZipFile(opened) as archive:
+                    members = archive.namelist()
+            except zipfile.BadZipFile as error:
+                raise InputError(f"{file.name} is cut short or damaged ({error}): fetch the file again.") from error
         if len(members) != 1 or members[0].endswith("/"):
             raise InputError(f"{file.name} is an archive of {len(members)} members: unpack it, and give the files.")
     if file.compression is not None:
