@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> None:
         _run(arguments)
     except KeyboardInterrupt as stopped:
         for number in HEARD:  # it ends, and ends no sooner when told again
-            signal.signal(number, _unheard)
+            signal.signal(number, unheard)
         _stop("stopped; complete stores and checkpoints are kept: the same command goes on.",
               STOPPED if isinstance(stopped, Terminated) else INTERRUPTED)  # fmt: skip
     sys.exit(DONE)
@@ -113,8 +113,8 @@ def _told(number: int, frame: Any) -> None:
     raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
 
-def _unheard(number: int, frame: Any) -> None:
-    """Unlike SIG_IGN not for what this process may still start."""
+def unheard(number: int, frame: Any) -> None:
+    """Do nothing; unlike SIG_IGN this does not pass to what the process may still start."""
 
 
 def _unraisable(given: Any) -> None:

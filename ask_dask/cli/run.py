@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from ask_dask import steps, store
+from ask_dask.cli.entry import unheard
 from ask_dask.cli.log import LOG, printable, to_stderr
 from ask_dask.cli.words import in_words
 from ask_dask.cluster import running_on
@@ -81,7 +82,7 @@ def run_step(step: steps.Step, run: Run) -> None:
     with run.running():
         result = step.run()
         for number in store.ENDING:
-            signal.signal(number, signal.SIG_IGN)  # it is done, and code 2 would have it done again
+            signal.signal(number, unheard)  # it is done, and code 2 would have it done again
     run.show(result | {"step": step.title}, in_words)
 
 
