@@ -42,18 +42,19 @@ def joined(known: Sums, total: int, add: Callable[[Any, Any], Any]) -> Sums:
     {0: (4, 11), 5: (6, 100)}
     """
     known = dict(known)
-
-    def is_known(start: int, stop: int) -> bool:
-        if start in known and known[start][0] == stop:
-            return True
-        middle = halves(start, stop, total)
-        if middle is None or not all([is_known(start, middle), is_known(middle, stop)]):  # a list: both are asked
-            return False
-        known[start] = stop, add(known[start][1], known.pop(middle)[1])
-        return True
-
-    is_known(0, total)
+    _join(known, 0, total, total, add)
     return known
+
+
+def _join(known: Sums, start: int, stop: int, total: int, add: Callable[[Any, Any], Any]) -> bool:
+    """Add the halves of parts start .. stop - 1 where both are known; return whether their sum is."""
+    if start in known and known[start][0] == stop:
+        return True
+    middle = halves(start, stop, total)
+    if middle is None or not all([_join(known, *half, total, add) for half in ((start, middle), (middle, stop))]):
+        return False
+    known[start] = stop, add(known[start][1], known.pop(middle)[1])
+    return True
 
 
 def add_in_pairs(parts: Sequence[Callable[[list[np.ndarray]], None]], into: list[np.ndarray]) -> None:
@@ -66,18 +67,25 @@ def add_in_pairs(parts: Sequence[Callable[[list[np.ndarray]], None]], into: list
     >>> total
     [array([10., 10.])]
     """
-    spare: list[list[np.ndarray]] = []
+    _fill(parts, 0, len(parts), into, [])
 
-    def fill(start: int, stop: int, out: list[np.ndarray]) -> None:
-        middle = halves(start, stop, len(parts))
-        if middle is None:
-            parts[start](out)
-            return
-        fill(start, middle, out)
-        other = spare.pop() if spare else [np.empty_like(array) for array in into]
-        fill(middle, stop, other)
-        for array, more in zip(out, other, strict=True):
-            np.add(array, more, out=array)
-        spare.append(other)
 
-    fill(0, len(parts), into)
+# A function inside another that calls itself is kept until the garbage collector runs, with all arrays that it knows.
+def _fill(
+    parts: Sequence[Callable[[list[np.ndarray]], None]],
+    start: int,
+    stop: int,
+    out: list[np.ndarray],
+    spare: list[list[np.ndarray]],
+) -> None:
+    """Write the sums over parts start .. stop - 1 into arrays, with spare arrays like them for the second halves."""
+    middle = halves(start, stop, len(parts))
+    if middle is None:
+        parts[start](out)
+        return
+    _fill(parts, start, middle, out, spare)
+    other = spare.pop() if spare else [np.empty_like(array) for array in out]
+    _fill(parts, middle, stop, other, spare)
+    for array, more in zip(out, other, strict=True):
+        np.add(array, more, out=array)
+    spare.append(other)

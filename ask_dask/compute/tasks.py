@@ -12,6 +12,7 @@ import dask.threaded
 from dask.delayed import Delayed
 from dask.system import CPU_COUNT
 
+from ask_dask.compute.allocator import give_back_freed_memory
 from ask_dask.compute.bars import progress
 from ask_dask.compute.blas import one_blas_thread
 from ask_dask.compute.pairs import OF_MANY, Sums, halves, joined
@@ -98,15 +99,8 @@ def _unknown(known: Sums, total: int, height: int) -> list[tuple[int, int]]:
 
 def _sum_local(parts: Sequence[Delayed], known: Sums, told: Callable[[Sums], None], advance: Callable[[], None]) -> Any:
     """As a graph of additions, which also has the parts computed about in their order."""
-    task, spans = dask.delayed(operator.add, pure=False), {}
-
-    def summed(start: int, stop: int) -> Delayed:
-        if start in known and known[start][0] == stop:
-            return dask.delayed(known[start][1], traverse=False, pure=False)
-        middle = halves(start, stop, len(parts))
-        found = parts[start] if middle is None else task(summed(start, middle), summed(middle, stop))
-        spans[found.key] = start, stop
-        return found
+    spans: dict[Any, tuple[int, int]] = {}
+    whole = _additions(parts, known, 0, len(parts), spans)
 
     def ended(key: Any, value: Any) -> None:
         nonlocal known
@@ -117,7 +111,21 @@ def _sum_local(parts: Sequence[Delayed], known: Sums, told: Callable[[Sums], Non
             known = {first: sums for first, sums in known.items() if not start <= first < stop} | {start: (stop, value)}
             told(known)
 
-    return _run_local([summed(0, len(parts))], ended)[0]
+    return _run_local([whole], ended)[0]
+
+
+def _additions(
+    parts: Sequence[Delayed], known: Sums, start: int, stop: int, spans: dict[Any, tuple[int, int]]
+) -> Delayed:
+    """Return the sum of parts start .. stop - 1 as a task, and write down of which parts each task below it is."""
+    if start in known and known[start][0] == stop:
+        return dask.delayed(known[start][1], traverse=False, pure=False)
+    middle, found = halves(start, stop, len(parts)), parts[start]
+    if middle is not None:
+        halved = (_additions(parts, known, *half, spans) for half in ((start, middle), (middle, stop)))
+        found = dask.delayed(operator.add, pure=False)(*halved)
+    spans[found.key] = start, stop
+    return found
 
 
 def _sum_distributed(
@@ -209,6 +217,7 @@ def _run_local(tasks: Sequence[Delayed], done: Callable[[Any, Any], None]) -> li
 
     # As arguments: settings and active callbacks belong to the process, where other threads may be computing too.
     compute = partial(dask.compute, *tasks, optimize_graph=False, callbacks=[(None, None, None, told, None)])
+    give_back_freed_memory()
     with one_blas_thread():
         if inside_task():
             return list(compute(scheduler="synchronous"))

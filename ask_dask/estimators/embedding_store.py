@@ -115,7 +115,7 @@ def _read_compatibility(spec: dict[str, Any] | None, group: zarr.Group) -> Compa
 def _write_rows(group: zarr.Group, name: str, X: Any, function: Any, n_columns: int) -> str:
     """`function` of every row of an input into a new array (N, n_columns), a task a shard; its fingerprint."""
     dtype = np.result_type(X.dtype, np.float32)
-    out = store.create_aligned(group, {name: ((X.shape[0], n_columns), dtype)})[name]
+    out = store.create_aligned(group, {name: ((X.shape[0], n_columns), dtype)}, most=blocks.height(X))[name]
     task = dask.delayed(_write_shard, pure=False)
     shared = dask.delayed((out, function), traverse=False, pure=False)
     shards = blocks.shards(X, (out.shards or out.chunks)[0])

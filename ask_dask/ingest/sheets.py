@@ -13,12 +13,16 @@ import pyarrow.parquet as pq
 from ask_dask import store
 from ask_dask.errors import InputError
 from ask_dask.ingest.cells import Cells, to_numbers
-from ask_dask.ingest.files import RawFile, find, read_head, unmark
+from ask_dask.ingest.files import PIECE_BYTES, RawFile, find, read_head, unmark
 from ask_dask.ingest.separated import Reader, Rule
 
 RULE = Rule("give each row as many cells as the header has names", delimiters="\t,;", comments=b"", quotes=True)
 
 BATCH_ROWS = 1 << 16
+"""Most rows of Parquet that are read together; fewer of many columns, so that they take as much as a piece of text."""
+
+READ_BYTES = 1 << 16
+"""Bytes of a Parquet column that are read at a time; without such a limit all of a row group."""
 
 
 class Sheet(Protocol):
@@ -85,10 +89,12 @@ class ParquetSheet:
         self._check_types(names)
         first = 1
         with self._opened() as parquet:
-            for batch in parquet.iter_batches(BATCH_ROWS, columns=list(names)):
-                columns = tuple(_plain(batch.column(name)) for name in names)
-                yield Cells(self.file.name, columns, np.arange(first, first + len(batch)), "row")
-                first += len(batch)
+            rows = min(BATCH_ROWS, max(1, PIECE_BYTES // (8 * len(names))))
+            for group in range(parquet.num_row_groups):  # a reader of several groups keeps those it has read
+                for batch in parquet.iter_batches(rows, row_groups=[group], columns=list(names)):
+                    columns = tuple(_plain(batch.column(name)) for name in names)
+                    yield Cells(self.file.name, columns, np.arange(first, first + len(batch)), "row")
+                    first += len(batch)
 
     def about(self) -> dict[str, Any]:
         """What a store keeps of the file."""
@@ -104,7 +110,7 @@ class ParquetSheet:
     def _opened(self) -> Iterator[pq.ParquetFile]:
         fs, path = store.opened(self.file.url)
         try:
-            with fs.open(path, "rb") as raw, pq.ParquetFile(raw) as parquet:
+            with fs.open(path, "rb") as raw, pq.ParquetFile(raw, buffer_size=READ_BYTES) as parquet:
                 yield parquet
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{self.file.name} cannot be read as Parquet: {error}.") from error

@@ -239,7 +239,7 @@ def _write(arrays: dict[str, zarr.Array], pieces: Iterator[dict[str, np.ndarray]
     """Write all rows, whole shards at a time; the fingerprint of what was written, and the counts of labels."""
     X, parts, start = arrays["X"], [], 0
     counts: Counter[str] | None = Counter() if "y" in arrays and _are_classes(arrays["y"]) else None
-    for rows in _rebatched(pieces, (X.shards or X.chunks)[0]):
+    for rows in _rebatched(pieces, arrays, (X.shards or X.chunks)[0]):
         stop = start + len(rows["X"])
         if stop > X.shape[0]:
             break
@@ -259,19 +259,21 @@ def _are_classes(y: zarr.Array) -> bool:
     return y.ndim == 1 and y.dtype.kind != "f"
 
 
-def _rebatched(pieces: Iterator[dict[str, np.ndarray]], height: int) -> Iterator[dict[str, np.ndarray]]:
-    """The same rows in batches of `height`, the last one smaller."""
-    held: list[dict[str, np.ndarray]] = []
+def _rebatched(
+    pieces: Iterator[dict[str, np.ndarray]], arrays: dict[str, zarr.Array], height: int
+) -> Iterator[dict[str, np.ndarray]]:
+    """The same rows in batches of `height`, the last one smaller. Each batch is overwritten by the next."""
+    batch = {name: np.empty((height, *array.shape[1:]), array.dtype) for name, array in arrays.items()}
+    filled = 0
     for piece in pieces:
-        held.append(piece)
-        if sum(len(part["X"]) for part in held) >= height:
-            whole = _joined(held)
-            full = len(whole["X"]) // height * height
-            yield from ({name: v[i : i + height] for name, v in whole.items()} for i in range(0, full, height))
-            held = [{name: values[full:] for name, values in whole.items()}]
-    if any(len(part["X"]) for part in held):
-        yield _joined(held)
-
-
-def _joined(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        start, n = 0, len(piece["X"])
+        while start < n:
+            stop = min(n, start + height - filled)
+            for name, values in piece.items():
+                batch[name][filled : filled + stop - start] = values[start:stop]
+            start, filled = stop, filled + stop - start
+            if filled == height:
+                yield batch
+                filled = 0
+    if filled:
+        yield {name: values[:filled] for name, values in batch.items()}

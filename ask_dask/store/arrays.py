@@ -1,6 +1,7 @@
 """Arrays of a store: checksummed chunks in shards, written whole, read with a clear word where they are damaged."""
 
 import hashlib
+import itertools
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,10 @@ QUICK = (BloscCodec(cname="lz4", clevel=5, shuffle="shuffle"), Crc32cCodec())
 read, and 8 % larger."""
 
 
+READ_BYTES = 8 << 20
+"""Bytes of the chunks that are read together, in about the time of a whole shard: zarr holds each of them three times."""
+
+
 def create_array(group: zarr.Group, name: str, shape: tuple[int, ...], dtype: Any) -> zarr.Array:
     """An empty array of many rows, chunked and sharded along rows, each chunk with a CRC-32C checksum.
 
@@ -31,11 +36,16 @@ def create_array(group: zarr.Group, name: str, shape: tuple[int, ...], dtype: An
 
 
 def create_aligned(
-    group: zarr.Group, arrays: dict[str, tuple[tuple[int, ...], Any]], like: Any = None, least: int = 1
+    group: zarr.Group,
+    arrays: dict[str, tuple[tuple[int, ...], Any]],
+    like: Any = None,
+    least: int = 1,
+    most: int | None = None,
 ) -> dict[str, zarr.Array]:
     """Arrays over the same rows, {name: (shape, dtype)}, all cut at the rows where `like`, or the widest, is cut.
 
-    With `like`, shards are smaller than its own where that makes `least` of them.
+    With `like`, shards are smaller than its own where that makes `least` of them. Without, they have at most `most`
+    rows.
     """
     if like is not None:
         chunk, shard = like.chunks[0], (like.shards or like.chunks)[0]
@@ -43,6 +53,9 @@ def create_aligned(
         return {name: _array(group, name, shape, kind, chunk, shard) for name, (shape, kind) in arrays.items()}
     widest = max(int(np.prod(shape[1:], dtype=np.int64)) * np.dtype(kind).itemsize for shape, kind in arrays.values())
     chunk, shard = budget.chunk_rows(widest), budget.shard_rows(widest)
+    if most is not None and most < shard:
+        shard = max(1, most // budget.BLOCK_ROWS) * budget.BLOCK_ROWS
+        chunk = min(chunk, shard)
     return {name: _array(group, name, shape, kind, chunk, shard) for name, (shape, kind) in arrays.items()}
 
 
@@ -151,14 +164,25 @@ def place(found: zarr.Array | zarr.Group) -> str:
 
 
 def read(array: zarr.Array, start: int = 0, stop: int | None = None) -> np.ndarray:
-    """Rows start..stop of a stored array.
+    """Rows start..stop of a stored array, a few chunks at a time: reading takes little more memory than the rows.
 
     Raises
     ------
     StoreError
         As `take`.
     """
-    return take(array, *[slice(start, stop)] * bool(array.ndim))
+    if not array.ndim:
+        return take(array)
+    start, stop, _ = slice(start, stop).indices(array.shape[0])
+    row_bytes, chunk = int(np.prod(array.shape[1:], dtype=np.int64)) * array.dtype.itemsize, array.chunks[0]
+    piece = max(1, READ_BYTES // max(1, chunk * row_bytes)) * chunk
+    cuts = [start, *range((start // piece + 1) * piece, stop, piece), stop]
+    if len(cuts) == 2:
+        return take(array, slice(start, stop))
+    found = np.empty((stop - start, *array.shape[1:]), array.dtype)
+    for first, last in itertools.pairwise(cuts):
+        found[first - start : last - start] = take(array, slice(first, last))
+    return found
 
 
 def take(array: zarr.Array, *sides: Any) -> np.ndarray:
