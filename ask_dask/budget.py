@@ -26,6 +26,9 @@ TASK_ENTRIES = 1 << 18
 CHUNK_BYTES = 4 << 20
 SHARD_BYTES = 64 << 20
 
+READ_BYTES = 8 << 20
+"""Bytes of the chunks that are read together, as fast as a whole shard: zarr holds each of them three times."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -44,6 +47,27 @@ class Plan:
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {size(count)}" for name, count in self.parts.items())
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Plans of what is done one after another, by name: memory is needed for the largest.
+
+    >>> plan = Phases({"moments": Plan({"rows": 1 << 20}), "solve": Plan({"Grams": 3 << 20})})
+    >>> plan.total >> 20, str(plan)
+    (3, 'solve: Grams 3.0 MiB')
+    """
+
+    plans: dict[str, Plan]
+
+    @property
+    def total(self) -> int:
+        """Bytes of the largest plan."""
+        return max(plan.total for plan in self.plans.values())
+
+    def __str__(self) -> str:
+        name, plan = max(self.plans.items(), key=lambda item: item[1].total)
+        return f"{name}: {plan}"
 
 
 def size(count: float) -> str:
@@ -99,6 +123,36 @@ def labels_plan(n_rows: int, label_bytes: int, n_weights: int) -> Plan:
                  "weights": 8 * n_weights * n_rows})  # fmt: skip
 
 
+def rows_plan(n_rows: int, row_bytes: int, workers: int) -> int:
+    """Bytes of the rows that all workers hold: each a task's, another copy in the order of the folds, and what is being
+    read.
+
+    >>> rows_plan(46_000_000, 312, workers=2) >> 20
+    296
+    """
+    return 2 * min(workers * shard_rows(row_bytes), n_rows) * row_bytes + workers * reading_plan(n_rows, row_bytes)
+
+
+def reading_plan(n_rows: int, row_bytes: int) -> int:
+    """Bytes that one worker takes while it reads so many rows, beside these.
+
+    >>> reading_plan(46_000_000, 312) >> 20
+    24
+    """
+    return 3 * min(max(READ_BYTES, chunk_rows(row_bytes) * row_bytes), n_rows * row_bytes)
+
+
+def blocks_plan(n_landmarks: int, n_rows: int, row_bytes: int, itemsize: int, workers: int, sides: int) -> int:
+    """Bytes of the kernel blocks of all workers: for each side a tall block and its Gram, a few small blocks, and their
+    points in float64.
+
+    >>> blocks_plan(1000, 46_000_000, 312, 4, workers=2, sides=2) >> 20
+    94
+    """
+    m, tall, small = n_landmarks, min(GRAM_ROWS, n_rows), min(cache_rows(max(1, n_landmarks)), n_rows)
+    return workers * (m * itemsize * (sides * (tall + m) + 4 * small) + 4 * small * row_bytes)
+
+
 def moments_plan(
     n_landmarks: int,
     n_rows: int,
@@ -111,17 +165,48 @@ def moments_plan(
 ) -> Plan:
     """Memory of the pass that turns rows into per-fold moments, all workers together.
 
-    Each worker holds a shard of rows, for each side a tall block and its Gram, a few small kernel blocks, and its own
-    moments; up to two finished partial sums per worker wait to be added.
+    Each worker holds a task's rows, kernel blocks, and its own moments; up to two finished sums per worker, and one for
+    each level of the tree in which sums are added, wait to be added.
+
+    >>> print(moments_plan(1000, 1_000_000, 5, 1, row_bytes=312, itemsize=4, workers=2, symmetric=False))
+    moments 535.1 MiB, kernel blocks 94.6 MiB, rows 296.6 MiB
     """
     m, sides = n_landmarks, 1 if symmetric else 2
-    tall, small = min(GRAM_ROWS, n_rows), min(cache_rows(m), n_rows)
     moments = n_folds * sides * (m * m + m * (1 + n_outputs)) * 8
     return Plan(
         {
-            "moments": 3 * workers * moments,
-            "kernel blocks": workers * m * itemsize * (sides * (tall + m) + 4 * small),
-            "rows": 2 * min(workers * shard_rows(row_bytes), n_rows) * row_bytes,
+            "moments": (3 * workers + 1) * moments,
+            "kernel blocks": blocks_plan(m, n_rows, row_bytes, itemsize, workers, sides),
+            "rows": rows_plan(n_rows, row_bytes, workers),
+        }
+    )
+
+
+def solve_plan(n_landmarks: int, n_folds: int, n_outputs: int, workers: int, symmetric: bool) -> Plan:
+    """Memory of the solution on landmarks by decomposition: the moments, and for each worker the training moments of a
+    fold, its features' Grams and their decompositions.
+
+    >>> print(solve_plan(1000, 5, 1, workers=2, symmetric=False))
+    moments 76.4 MiB, decompositions 221.3 MiB
+    """
+    m, sides = n_landmarks, 1 if symmetric else 2
+    moments = n_folds * sides * (m * m + m * (1 + n_outputs)) * 8
+    return Plan({"moments": moments, "decompositions": (11 * workers + 7) * m * m * 8})
+
+
+def vectors_plan(n_landmarks: int, n_rows: int, row_bytes: int, itemsize: int, workers: int) -> Phases:
+    """Memory of singular vectors on landmarks: the core matrix and the pass that sums both sides' Grams, then their
+    feature maps and decompositions.
+
+    >>> print(vectors_plan(2000, 1_000_000, row_bytes=312, itemsize=4, workers=2))
+    moments: core matrix 152.6 MiB, moments 427.5 MiB, kernel blocks 218.5 MiB, rows 296.6 MiB
+    """
+    square = 8 * n_landmarks**2
+    moments = moments_plan(n_landmarks, n_rows, 1, 0, row_bytes, itemsize, workers, symmetric=False)
+    return Phases(
+        {
+            "moments": Plan({"core matrix": 5 * square} | moments.parts),
+            "vectors": Plan({"decompositions": 30 * square}),
         }
     )
 
@@ -144,7 +229,7 @@ def blockwise_plan(
 
     >>> print(blockwise_plan(10_000, 200_000, n_folds=5, n_gammas=4, n_outputs=1, row_bytes=160, workers=2,
     ...                      symmetric=False, sampled=30_000))
-    feature maps 7.5 GiB, iterates 68.4 MiB, products 21.4 MiB, kernel blocks 390.6 MiB, rows 65.6 MiB
+    feature maps 7.5 GiB, iterates 68.4 MiB, products 21.4 MiB, kernel blocks 390.6 MiB, rows 113.6 MiB
     """
     m, roles = n_landmarks, 1 if symmetric else 2
     systems = (n_gammas * (n_folds + 1) * n_outputs + (0 if damped or symmetric else n_gammas)) * (1 + damped)
@@ -154,29 +239,47 @@ def blockwise_plan(
             "iterates": 8 * roles * m * systems * 16,
             "products": 8 * roles * m * systems * (1 + 2 * workers),
             "kernel blocks": max(workers * cache_rows(m), CACHE_ROWS) * m * 8 * 10,
-            "rows": 2 * min(workers * shard_rows(row_bytes), n_rows) * row_bytes + sampled * row_bytes,
+            "rows": rows_plan(n_rows, row_bytes, workers) + sampled * row_bytes,
         }
     )
 
 
 def held_out_plan(
-    n_scored: int, n_pairs: int, n_landmarks: int, n_folds: int, n_outputs: int, itemsize: int, grams: int
-) -> Plan:
-    """Memory of predicting held-out rows with every (landmark count, gamma) pair: each shard's discriminants and all of
-    them put together, the coefficients of all folds' models and their padded copy, and so many Grams a fold that the
-    solver keeps.
+    n_scored: int,
+    n_rows: int,
+    n_pairs: int,
+    n_landmarks: int,
+    n_folds: int,
+    n_outputs: int,
+    row_bytes: int,
+    itemsize: int,
+    grams: int,
+    workers: int,
+) -> Phases:
+    """Memory of predicting held-out rows with every (landmark count, gamma) pair, and of choosing a pair by them.
 
-    >>> print(held_out_plan(1_000_000, n_pairs=40, n_landmarks=1000, n_folds=10, n_outputs=1, itemsize=4, grams=2))
-    held-out discriminants 610.4 MiB, coefficients 12.2 MiB, moments 152.6 MiB
+    While rows are predicted there are each shard's discriminants and all of them put together, the coefficients of all
+    folds' models and their padded copy, and so many Grams a fold that the solver keeps. One pair's scores, their order,
+    probabilities and curves are what choosing takes beside the discriminants.
+
+    >>> plan = held_out_plan(1_000_000, 46_000_000, n_pairs=40, n_landmarks=1000, n_folds=10, n_outputs=1,
+    ...                      row_bytes=312, itemsize=4, grams=2, workers=2)
+    >>> print(plan)
+    held-out scores: discriminants 610.4 MiB, coefficients 12.2 MiB, moments 152.6 MiB, kernel blocks 18.1 MiB, rows
+    296.6 MiB
+    >>> print(plan.plans["choose"])
+    discriminants 305.2 MiB, scores of a pair 190.7 MiB
     """
-    m = n_landmarks
-    return Plan(
-        {
-            "held-out discriminants": 2 * n_scored * n_pairs * 2 * n_outputs * max(itemsize, 4),
-            "coefficients": 2 * n_folds * n_pairs * 2 * m * n_outputs * 8,
-            "moments": n_folds * grams * m * m * 8,
-        }
-    )
+    m, discriminants = n_landmarks, n_scored * n_pairs * 2 * n_outputs * max(itemsize, 4)
+    predicting = {
+        "discriminants": 2 * discriminants,
+        "coefficients": 2 * n_folds * n_pairs * 2 * m * n_outputs * 8,
+        "moments": n_folds * grams * m * m * 8,
+        "kernel blocks": workers * 2 * min(cache_rows(m), n_rows) * (8 * m + 4 * row_bytes) if n_scored else 0,
+        "rows": rows_plan(n_rows, row_bytes, workers) if n_scored else 0,
+    }
+    choosing = {"discriminants": discriminants, "scores of a pair": n_scored * 40 * (n_outputs + 4)}
+    return Phases({"held-out scores": Plan(predicting), "choose": Plan(choosing)})
 
 
 def dense_plan(n_rows: int, n_folds: int, n_gammas: int, n_outputs: int, workers: int) -> Plan:
@@ -207,11 +310,10 @@ def minres_plan(
 
     >>> print(minres_plan(500, 50_000, n_folds=5, n_gammas=1, n_outputs=1, row_bytes=160, workers=2))
     points 7.6 MiB, iterates 146.5 MiB, products 27.5 MiB, preconditioner 763.0 MiB, moments 114.4 MiB, kernel blocks
-    85.8 MiB, tiles 24.0 MiB
+    86.4 MiB, tiles 24.0 MiB
     """
     systems = n_gammas * (n_folds + 1) * (n_outputs + 1)  # each has a probe
     vector, m = 8 * n_rows * systems * (1 + damped), n_landmarks
-    tall, small = min(GRAM_ROWS, n_rows), min(cache_rows(max(1, m)), n_rows)
     return Plan(
         {
             "points": row_bytes * n_rows,
@@ -219,7 +321,7 @@ def minres_plan(
             "products": vector * (2 + 2 * workers),
             "preconditioner": 4 * 8 * m * n_rows + 2 * 8 * m * systems,
             "moments": 2 * 8 * m * m * 3 * max(n_folds + 1, workers * max(1, n_folds)),
-            "kernel blocks": workers * 8 * m * (2 * (tall + m) + 4 * small),
+            "kernel blocks": blocks_plan(m, n_rows, row_bytes, 8, workers, 2),
             "tiles": workers * 6 * 8 * 512**2,
         }
     )
@@ -269,21 +371,24 @@ def arpack_plan(n_components: int, n_rows: int, n_columns: int, workers: int) ->
 
 
 def predict_plan(workers: int, shard: int, row_bytes: int, n_landmarks: int, n_outputs: int, n_classes: int) -> Plan:
-    """Memory of prediction: each worker holds a shard of rows, their results, and two kernel blocks.
+    """Memory of prediction: each worker holds a shard of rows, their results, and two kernel blocks and their points.
 
     >>> print(predict_plan(workers=2, shard=200_000, row_bytes=312, n_landmarks=1000, n_outputs=1, n_classes=2))
-    rows 119.0 MiB, results 47.3 MiB, kernel blocks 15.6 MiB
+    rows 167.0 MiB, results 47.3 MiB, kernel blocks 16.8 MiB
     """
+    small = min(cache_rows(n_landmarks), shard)
     return Plan(
         {
-            "rows": workers * shard * row_bytes,
+            "rows": workers * (shard * row_bytes + reading_plan(shard, row_bytes)),
             "results": workers * shard * (2 * 8 * (3 * n_outputs + n_classes) + 44),
-            "kernel blocks": workers * 2 * cache_rows(n_landmarks) * n_landmarks * 8,
+            "kernel blocks": workers * 2 * small * (n_landmarks * 8 + 2 * row_bytes),
         }
     )
 
 
-def check(plan: Callable[[int], Plan], wanted: int, budget: int, name: str, otherwise: str = "") -> Plan:
+def check(
+    plan: Callable[[int], Plan | Phases], wanted: int, budget: int, name: str, otherwise: str = ""
+) -> Plan | Phases:
     """The plan for `wanted`, or a refusal that names the largest value that fits.
 
     Parameters

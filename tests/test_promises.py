@@ -63,7 +63,7 @@ def require_within(measured, planned):
 def test_the_peak_of_a_fit_is_within_its_plan_and_above_a_third_of_it(solver):
     """The budget is what is planned: with less the fit is refused, and a third of it would not hold it."""
     sizes = Sizes(6000, (600,), 5, 1, 1, 20, 4, 2, symmetric=False, damped=False, sampled=None)
-    planned = (sizes.moments(600) if solver == "direct" else sizes.blockwise(600)).total
+    planned = (sizes.direct(600) if solver == "direct" else sizes.blockwise(600)).total
     measured = peak(600, solver, planned)
     require_within(measured, planned)
     with pytest.raises(AssertionError, match="were used and"):
@@ -73,7 +73,7 @@ def test_the_peak_of_a_fit_is_within_its_plan_and_above_a_third_of_it(solver):
 @pytest.mark.parametrize("solver", ["direct", "minres"])
 def test_less_than_the_plan_is_refused(solver):
     sizes = Sizes(800, (600,), 4, 2, 1, 24, 8, 1, symmetric=False, damped=False, sampled=None)
-    plan = sizes.moments(600) if solver == "direct" else sizes.blockwise(600)
+    plan = sizes.direct(600) if solver == "direct" else sizes.blockwise(600)
     with dask.config.set(scheduler="synchronous", num_workers=1), pytest.raises(BudgetError, match="n_landmarks=600"):
         AsKLSClassifier(**FIT | {"n_landmarks": 600, "solver": solver, "memory": plan.total - 1}).fit(X, y)
 
@@ -81,7 +81,7 @@ def test_less_than_the_plan_is_refused(solver):
 def test_held_out_rows_that_do_not_fit_are_refused_and_fewer_fit():
     many = FIT | {"gamma": np.logspace(0, 4, 50), "n_landmarks": (10, 20), "cv": 2}
     with dask.config.set(scheduler="synchronous", num_workers=1):
-        least = Sizes(800, (10, 20), 2, 50, 1, 24, 8, 1, False, False, None).moments(20).total
+        least = Sizes(800, (10, 20), 2, 50, 1, 24, 8, 1, False, False, None).direct(20).total
         with pytest.raises(BudgetError, match=r"max_scored_rows=800 needs .* use max_scored_rows=\d+ or less") as told:
             AsKLSClassifier(**many | {"memory": least}).fit(X, y)
         fitting = int(re.search(r"use max_scored_rows=(\d+)", str(told.value))[1])

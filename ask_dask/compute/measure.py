@@ -8,6 +8,8 @@ from typing import Any
 
 import psutil
 
+from ask_dask.compute.allocator import give_back_freed_memory
+
 
 @contextmanager
 def measured(steps: list[dict[str, Any]], name: str, **facts: Any) -> Iterator[None]:
@@ -15,6 +17,7 @@ def measured(steps: list[dict[str, Any]], name: str, **facts: Any) -> Iterator[N
 
     The peak is the largest resident memory of this process and its children together, sampled every 50 ms.
     """
+    give_back_freed_memory()
     me = psutil.Process()
     first = me.children(recursive=True)
     peak, stop = [_resident(me, first)], threading.Event()

@@ -265,13 +265,14 @@ class KSVD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithKernel):
         return ""
 
     def _check_memory(self, pairs: Pairs, n: int, m: int) -> None:
-        more, workers = self.n_probes, compute.workers()
-        budget.check(
-            lambda size: budget.moments_plan(
-                size + more, max(pairs.n, pairs.m), 1, 0, row_bytes(pairs.X), pairs.X.dtype.itemsize, workers, False
-            ),
-            max(n, m), limit(self.memory), "n_landmarks",
-        )  # fmt: skip
+        workers, more = compute.workers(), self.n_probes
+
+        def plan(size: int) -> budget.Phases:
+            return budget.vectors_plan(
+                size + more, max(pairs.n, pairs.m), row_bytes(pairs.X), pairs.X.dtype.itemsize, workers
+            )
+
+        budget.check(plan, max(n, m), limit(self.memory), "n_landmarks")
 
     def _fit_counts(self, pairs: Pairs, n: int, m: int) -> str:
         """On n row and m column landmarks: one pass over X, one over Z, the rest is small. What is unmet, in words."""

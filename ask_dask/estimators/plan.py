@@ -79,12 +79,15 @@ class Sizes:
             compute.workers(), symmetric, estimator.damping > 0, sampled,
         )  # fmt: skip
 
-    def moments(self, m: int) -> budget.Plan:
+    def direct(self, m: int) -> budget.Phases:
         """The plan of a fit by moments of m landmarks."""
-        return budget.moments_plan(
-            m, self.n_rows, max(1, self.n_folds), self.n_outputs, self.row_bytes, self.itemsize, self.workers,
-            self.symmetric,
-        )  # fmt: skip
+        folds, sizes = max(1, self.n_folds), (self.n_outputs, self.row_bytes, self.itemsize, self.workers)
+        return budget.Phases(
+            {
+                "moments": budget.moments_plan(m, self.n_rows, folds, *sizes, self.symmetric),
+                "solve": budget.solve_plan(m, folds, self.n_outputs, self.workers, self.symmetric),
+            }
+        )
 
     def blockwise(self, m: int) -> budget.Plan:
         """The plan of a fit by passes over the blocks of m landmarks."""
@@ -94,12 +97,13 @@ class Sizes:
             self.damped, sampled,
         )  # fmt: skip
 
-    def held_out(self, n_scored: int, solver: str) -> budget.Plan:
-        """The plan of predictions of so many held-out rows, on landmarks."""
+    def held_out(self, n_scored: int, solver: str) -> budget.Phases:
+        """The plan of predictions of so many held-out rows, on landmarks, and of the choice by them."""
         pairs, grams = len(self.counts) * self.n_gammas, 0 if solver == "minres" else 1 if self.symmetric else 2
         return budget.held_out_plan(
-            n_scored, pairs, self.counts[-1], self.n_folds, self.n_outputs, self.itemsize, grams
-        )
+            n_scored, self.n_rows, pairs, self.counts[-1], self.n_folds, self.n_outputs, self.row_bytes, self.itemsize,
+            grams, self.workers,
+        )  # fmt: skip
 
     def seconds(self) -> dict[str, float]:
         """About how long each way takes, in seconds of a core.
@@ -127,7 +131,7 @@ def solver_of(estimator: Any, sizes: Sizes) -> str:
         return "direct" if plan.total <= bytes_ or estimator.symmetrise in ("K'K", "KK'") else "minres"
     if estimator.ridge:
         return "direct"
-    needed = {"direct": sizes.moments(sizes.counts[-1]).total, "minres": sizes.blockwise(sizes.counts[-1]).total}
+    needed = {"direct": sizes.direct(sizes.counts[-1]).total, "minres": sizes.blockwise(sizes.counts[-1]).total}
     fitting = [name for name, count in needed.items() if count <= bytes_]
     return min(fitting, key=sizes.seconds().__getitem__) if fitting else min(needed, key=needed.__getitem__)
 
@@ -165,7 +169,7 @@ def check_memory(estimator: Any, solver: str, X: Any, outputs: Outputs, sizes: S
         budget.check(sizes.blockwise, sizes.counts[-1], bytes_, "n_landmarks")
     else:
         fits = not estimator.ridge and sizes.blockwise(sizes.counts[-1]).total <= bytes_
-        budget.check(sizes.moments, sizes.counts[-1], bytes_, "n_landmarks", "or solver='minres'" if fits else "")
+        budget.check(sizes.direct, sizes.counts[-1], bytes_, "n_landmarks", "or solver='minres'" if fits else "")
     if n_folds:
         scored = min(estimator.max_scored_rows, X.shape[0])
         budget.check(

@@ -41,7 +41,7 @@ def write_predictions(model: "AsKLS", data: zarr.Group, group: zarr.Group, memor
     n_classes = 0 if model.task_ == "regression" else len(model.classes_)
     plan = partial(
         budget.predict_plan,
-        shard=min(n, (X.shards or X.chunks)[0]),
+        shard=min(n, store.rows_of_shard(X, SHARDS)),
         row_bytes=row_bytes(X),
         n_landmarks=model.placed_.row_points.shape[0],
         n_outputs=q,

@@ -22,10 +22,6 @@ QUICK = (BloscCodec(cname="lz4", clevel=5, shuffle="shuffle"), Crc32cCodec())
 read, and 8 % larger."""
 
 
-READ_BYTES = 8 << 20
-"""Bytes of the chunks that are read together, in about the time of a whole shard: zarr holds each of them three times."""
-
-
 def create_array(group: zarr.Group, name: str, shape: tuple[int, ...], dtype: Any) -> zarr.Array:
     """An empty array of many rows, chunked and sharded along rows, each chunk with a CRC-32C checksum.
 
@@ -48,8 +44,7 @@ def create_aligned(
     rows.
     """
     if like is not None:
-        chunk, shard = like.chunks[0], (like.shards or like.chunks)[0]
-        shard = min(shard, -(-like.shape[0] // (least * chunk)) * chunk)
+        chunk, shard = like.chunks[0], rows_of_shard(like, least)
         return {name: _array(group, name, shape, kind, chunk, shard) for name, (shape, kind) in arrays.items()}
     widest = max(int(np.prod(shape[1:], dtype=np.int64)) * np.dtype(kind).itemsize for shape, kind in arrays.values())
     chunk, shard = budget.chunk_rows(widest), budget.shard_rows(widest)
@@ -57,6 +52,16 @@ def create_aligned(
         shard = max(1, most // budget.BLOCK_ROWS) * budget.BLOCK_ROWS
         chunk = min(chunk, shard)
     return {name: _array(group, name, shape, kind, chunk, shard) for name, (shape, kind) in arrays.items()}
+
+
+def rows_of_shard(like: Any, least: int) -> int:
+    """Return the rows of the shards of an array like another one, fewer than its own where that makes `least` of them.
+
+    >>> rows_of_shard(zarr.create_array({}, shape=(1000, 1), chunks=(10, 1), shards=(500, 1), dtype="f4"), 16)
+    70
+    """
+    chunk = like.chunks[0]
+    return min((like.shards or like.chunks)[0], -(-like.shape[0] // (least * chunk)) * chunk)
 
 
 def _array(group: zarr.Group, name: str, shape: tuple[int, ...], dtype: Any, chunk: int, shard: int) -> zarr.Array:
@@ -175,7 +180,7 @@ def read(array: zarr.Array, start: int = 0, stop: int | None = None) -> np.ndarr
         return take(array)
     start, stop, _ = slice(start, stop).indices(array.shape[0])
     row_bytes, chunk = int(np.prod(array.shape[1:], dtype=np.int64)) * array.dtype.itemsize, array.chunks[0]
-    piece = max(1, READ_BYTES // max(1, chunk * row_bytes)) * chunk
+    piece = max(1, budget.READ_BYTES // max(1, chunk * row_bytes)) * chunk
     cuts = [start, *range((start // piece + 1) * piece, stop, piece), stop]
     if len(cuts) == 2:
         return take(array, slice(start, stop))

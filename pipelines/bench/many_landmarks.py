@@ -66,7 +66,7 @@ def fit(options: argparse.Namespace, m: int, solver: str, to: Path) -> dict[str,
     used = time.process_time() - used
     np.save(to, model.discriminants(X[:COMPARED]))
     sizes = Sizes.of(model, X, Outputs("classification", y, np.arange(2)), (m,), FOLDS, len(options.gamma))
-    planned = sizes.moments(m) if solver == "direct" else sizes.blockwise(m)
+    planned = sizes.direct(m) if solver == "direct" else sizes.blockwise(m)
     kept = {name: model.solver_[name] for name in ("iterations", "evaluations", "converged") if name in model.solver_}
     return kept | {
         "seconds": round(sum(step["seconds"] for step in model.steps_), 1),
