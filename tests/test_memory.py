@@ -45,7 +45,8 @@ def stored(name, n_rows, n_columns):
 
 def of_landmarks(*command):
     "With few rows and landmarks, and then with more and more landmarks."
-    sizes = [(stored("small", 4000, 30), 50), *((stored("large", 80_000, 60), m) for m in (100, 400, 900))]
+    small, large = stored("small", 4000, 30), stored("large", 80_000, 60)
+    sizes = [(small, 50), (large, 100), (large, 400), (large, 900)]
     return [[*command, *data, "--landmarks", str(m)] for data, m in sizes]
 
 
