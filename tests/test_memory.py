@@ -45,7 +45,7 @@ def stored(name, n_rows, n_columns):
 
 def of_landmarks(*command):
     "With few rows and landmarks, and then with more and more landmarks."
-    small, large = stored("small", 4000, 30), stored("large", 80_000, 60)
+    small, large = stored("small", 4000, 30), stored("large", 50_000, 60)
     sizes = [(small, 50), (large, 100), (large, 400), (large, 900)]
     return [[*command, *data, "--landmarks", str(m)] for data, m in sizes]
 
@@ -93,4 +93,5 @@ def test_three_budgets_are_kept(command, tmp_path):
     found = [[int(number) for number in line.split()] for line in printed.splitlines()]
     assert len(found) == 3
     for memory, peak in found:
-        assert memory / 8 < peak < memory, f"{budget.size(peak)} were used of {budget.size(memory)}"
+        assert peak < memory, f"{budget.size(peak)} were used of {budget.size(memory)}"
+    assert peak > memory / 4  # of the largest

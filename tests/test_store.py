@@ -236,8 +236,8 @@ def test_damaged_metadata_is_found_whatever_byte_it_is(sharded):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 99}, "is a dataset store of version 99 and this release reads version 3"),
-        ({"schema": "spell"}, "is a spell store of version 3 and this release reads version none"),
+        ({"version": 99}, "is a dataset store of version 99 and this release reads version 4"),
+        ({"schema": "spell"}, "is a spell store of version 4 and this release reads version none"),
         ({"complete": False}, "was never finished"),
         ({"version": None}, "version None"),
     ],

@@ -83,6 +83,15 @@ def test_nothing_is_pickled(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_stored_arrays_are_opened_by_one_room(path):
+    """Only `store` looks at what a stranger's array claims before it is read."""
+    opening = [node.attr for node in ast.walk(ast.parse(path.read_text()))
+               if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "zarr"
+               and node.attr.startswith(("open", "load", "consolidate"))]  # fmt: skip
+    assert not opening or path.parent == PACKAGE / "store"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_everything_public_has_a_docstring(path):
     tree = TREES[path]
     public = [

@@ -80,7 +80,7 @@ AS_USUAL = Run()
 def run_step(step: steps.Step, run: Run) -> None:
     """Run a step and show its result."""
     with run.running():
-        result = step.run()
+        result = step.carried_out()
         for number in store.ENDING:
             signal.signal(number, unheard)  # it is done, and code 2 would have it done again
     run.show(result | {"step": step.title}, in_words)

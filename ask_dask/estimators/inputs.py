@@ -29,6 +29,9 @@ from ask_dask.sparse import SparseRows
 AT_ONCE = 1 << 20
 """Labels that are looked up together."""
 
+LARGEST_LABEL = 1 << 16
+"""Bytes of a label: text of 16,384 characters."""
+
 
 def is_lazy(X: Any) -> bool:
     """Whether X stays out of memory: a dask array, a zarr array or sparse rows in a store."""
@@ -166,6 +169,8 @@ def _require_kept(classes: np.ndarray) -> None:
     """Raise InputError for classes that a model store cannot hold."""
     wrong = classes.dtype.kind not in "biufUO"
     found = [c for c in classes.tolist() if not isinstance(c, str | int | float)] if classes.dtype.kind == "O" else []
+    if classes.dtype.itemsize > LARGEST_LABEL:
+        raise InputError(f"y holds a label of {classes.dtype.itemsize // 4:,} characters: give shorter ones.")
     if wrong or found:
         kind = type(found[0]).__name__ if found else classes.dtype.name
         raise InputError(f"y holds labels of type {kind}, and classes are whole numbers or text: use y.astype(str).")

@@ -12,6 +12,7 @@ from ask_dask.estimators.base import AsKLS
 from ask_dask.estimators.merge import Bend, Merger
 from ask_dask.estimators.parameters import names_of
 from ask_dask.estimators.stored import (
+    dtype_of,
     json_parameter,
     json_values,
     landmarks_parameter,
@@ -102,9 +103,9 @@ def read(group: zarr.Group) -> AsKLS:
     model.task_, model.n_outputs_ = about["task"], about["n_outputs"]
     model.solver_, model.asymmetry_ = about["solver"], about["asymmetry"]
     if "classes" in about:
-        model.classes_ = np.array(about["classes"], about["classes_dtype"])
+        model.classes_ = np.array(about["classes"], dtype_of(group, "classes_dtype", "biufUO"))
     if "y_dtype" in about:
-        model._y_dtype, model._y_sparse = np.dtype(about["y_dtype"]), about["y_sparse"]
+        model._y_dtype, model._y_sparse = dtype_of(group, "y_dtype", "biuf"), about["y_sparse"]
     if "flat" in about:
         model._flat = about["flat"]
     if "landmark_error" in about:

@@ -4,6 +4,7 @@ A kernel's arrays (a graph, a matrix, bandwidths) are kept beside its JSON, whic
 zarr array, and may be far larger than the model, stays where it is: its path and shape are kept.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from zarr.storage import FsspecStore, LocalStore, MemoryStore
 
 from ask_dask import store
 from ask_dask.errors import StoreError
+from ask_dask.estimators.inputs import LARGEST_LABEL
 from ask_dask.estimators.problem import Placed
 from ask_dask.kernels.base import Block, Kernel
 from ask_dask.sparse import checked
@@ -106,6 +108,22 @@ def json_values(values: np.ndarray) -> Any:
         return [json_values(np.asarray(v)) for v in values]
     value = values.item()
     return None if isinstance(value, float) and np.isnan(value) else value
+
+
+def dtype_of(group: zarr.Group, name: str, kinds: str) -> np.dtype:
+    """Return the dtype that an attribute names, of some kinds.
+
+    Raises
+    ------
+    StoreError
+        It names no such dtype, or one of more than `LARGEST_LABEL` bytes.
+    """
+    given = store.about(group)[name]
+    with suppress(TypeError, ValueError):
+        dtype = np.dtype(given)
+        if dtype.kind in kinds and dtype.itemsize <= LARGEST_LABEL and not dtype.subdtype:
+            return dtype
+    raise StoreError(f"{store.place(group)} is not taken: its {name} is {str(given)[:40]!r}, and no dtype of labels.")
 
 
 def read_array(group: zarr.Group, name: str) -> np.ndarray:

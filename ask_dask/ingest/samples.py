@@ -96,7 +96,7 @@ def ingest_samples(
         read = read_labels(str(labels), PAIRS) if labels else None
         X, y = _rows(names, read)
     place = store.work_of(store.located(to))
-    work = _open_work(place, store.fingerprint(*samples, *parameters.values()))
+    work = store.open_work(place, store.fingerprint(*samples, *parameters.values()))
     with compute.measured(steps, "fit"):
         mixtures = _mixtures(work, samples, n_components, random_state, max_iter)
     with compute.measured(steps, "divergences"):
@@ -137,28 +137,6 @@ def _rows(names: list[str], labels: Labels | None) -> tuple[np.ndarray, np.ndarr
         )
     order = np.argsort(found)
     return found[order, None], labels.values[order]
-
-
-def _open_work(place: Path, key: str) -> zarr.Group:
-    """The group that unfinished work is kept in: one that is there for the same work, or a new one."""
-    try:
-        if place.is_dir() and store.files(place):
-            group = zarr.open_group(store.zarr_store(place), mode="r+", zarr_format=3)
-            found = store.about(group).get("work")
-            if found == key:
-                return group
-            if found is None:
-                raise ValueError("it holds something else")
-            store.remove(place)
-        if not isinstance(place, store.Url):
-            place.parent.mkdir(parents=True, exist_ok=True)
-        group = zarr.open_group(store.zarr_store(place), mode="w", zarr_format=3)
-        store.describe(group, work=key)
-    except (OSError, ValueError, KeyError) as error:
-        raise StoreError(
-            f"Cannot keep unfinished work in {place} ({error}): remove it, or choose another place."
-        ) from error
-    return group
 
 
 def _mixtures(

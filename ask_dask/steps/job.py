@@ -117,7 +117,7 @@ def run_job(
             if overwrite:  # a checkpoint too, where the output was never finished
                 step = step.model_copy(update={"overwrite": True})  # noqa: PLW2901
             say(f"{name}: started")
-            done.append({"step": step.title, "skipped": False} | step.run())
+            done.append({"step": step.title, "skipped": False} | step.carried_out())
             told(done[-1])
         except AskDaskError as error:
             raise type(error)(f"{name}: {error}") from error

@@ -72,6 +72,17 @@ class Step(BaseModel):
     def run(self) -> dict[str, Any]:
         """Do it; what came out, as JSON values."""
 
+    def carried_out(self) -> dict[str, Any]:
+        """What `run` returns; no array that is read takes more than the memory budget."""
+        with store.within(self.bytes_allowed):
+            return self.run()
+
+    @property
+    def bytes_allowed(self) -> int | None:
+        """The memory budget in bytes, where the step has one."""
+        memory = getattr(self, "memory", None)
+        return None if memory is None else int(parse_bytes(memory))
+
     def recipe(self) -> dict[str, Any]:
         """What decides the output: parameters and input fingerprints. Paths do not, so a folder may be moved."""
         parameters = self.model_dump(mode="json", exclude={"overwrite", "memory", *self.paths})
@@ -96,11 +107,6 @@ class Storing(Placing, Step):
 
     def made(self) -> dict[str, Any] | None:
         return store.about(store.open_store(self.to)).get("recipe", {}) if self.to.exists() else None
-
-    @property
-    def bytes_allowed(self) -> int | None:
-        """The memory budget in bytes."""
-        return None if self.memory is None else int(parse_bytes(self.memory))
 
 
 class Encoding(BaseModel):

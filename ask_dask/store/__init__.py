@@ -39,7 +39,8 @@ from ask_dask.store.places import (
     remove,
     zarr_store,
 )
-from ask_dask.store.publish import create, work_of
+from ask_dask.store.publish import create, open_work, work_of
+from ask_dask.store.room import require_room, within
 from ask_dask.store.signals import ENDING, undisturbed
 from ask_dask.store.state import checkpoint_of, state
 
@@ -69,6 +70,7 @@ __all__ = [
     "look_over",
     "open_matrix",
     "open_store",
+    "open_work",
     "opened",
     "origin",
     "place",
@@ -77,12 +79,14 @@ __all__ = [
     "read_bytes",
     "refuse_existing",
     "remove",
+    "require_room",
     "rows_of_shard",
     "state",
     "stored_bytes",
     "subgroup",
     "take",
     "undisturbed",
+    "within",
     "work_of",
     "write_array",
     "zarr_store",

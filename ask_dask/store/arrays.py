@@ -15,6 +15,7 @@ from zarr.storage import FsspecStore
 from ask_dask import budget
 from ask_dask.errors import StoreError, mask
 from ask_dask.store.places import is_failure, is_passing, unread
+from ask_dask.store.room import require_room
 from ask_dask.store.sealed import Sealed
 
 QUICK = (BloscCodec(cname="lz4", clevel=5, shuffle="shuffle"), Crc32cCodec())
@@ -174,12 +175,13 @@ def read(array: zarr.Array, start: int = 0, stop: int | None = None) -> np.ndarr
     Raises
     ------
     StoreError
-        As `take`.
+        As `take`, or the rows take more memory than there is.
     """
     if not array.ndim:
         return take(array)
     start, stop, _ = slice(start, stop).indices(array.shape[0])
-    row_bytes, chunk = int(np.prod(array.shape[1:], dtype=np.int64)) * array.dtype.itemsize, array.chunks[0]
+    row_bytes, chunk = int(np.prod(array.shape[1:], dtype=object)) * array.dtype.itemsize, array.chunks[0]
+    require_room(place(array), max(0, stop - start) * row_bytes)
     piece = max(1, budget.READ_BYTES // max(1, chunk * row_bytes)) * chunk
     cuts = [start, *range((start // piece + 1) * piece, stop, piece), stop]
     if len(cuts) == 2:

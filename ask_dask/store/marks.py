@@ -2,7 +2,7 @@
 
 A chunk's own CRC-32C finds what changed in it, but not that another chunk, or one of an older store, took its place.
 The list of a store's files therefore keeps the checksums, by file and place; the list is sealed. A mark is text of 16
-hexadecimal digits a chunk: eight for its end, eight for its checksum.
+hexadecimal digits a chunk, and for the index of a shard at its end: eight for where it ends, eight for its checksum.
 """
 
 from pathlib import Path
@@ -39,7 +39,10 @@ def marks_of(group: zarr.Group, place: Place, sizes: dict[str, int], names: list
     ends = {file: [sizes[file]] for file, n in inside.items() if not n}
     for (file, _, _), index in zip(indices, _read(place, indices), strict=True):
         offsets, lengths = np.frombuffer(index[:-WIDTH], "<u8").reshape(-1, 2).T
-        ends[file] = sorted((offsets + lengths)[offsets != NONE].tolist())
+        ends[file] = [
+            *sorted((offsets + lengths)[offsets != NONE].tolist()),
+            sizes[file],
+        ]  # the index itself ends there
     wanted = [(file, end - WIDTH, end) for file, places in ends.items() for end in places]
     found: dict[str, str] = dict.fromkeys(ends, "")
     for (file, _, end), checksum in zip(wanted, _read(place, wanted), strict=True):

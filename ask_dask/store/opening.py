@@ -16,10 +16,11 @@ from ask_dask.store.codecs import TAKEN, WRITTEN, foreign
 from ask_dask.store.paths import data_place
 from ask_dask.store.places import UNREADABLE, Place, contents, files, is_passing, located, reaching, unread, zarr_store
 from ask_dask.store.regular import METADATA
+from ask_dask.store.room import LARGEST_CHUNK, LARGEST_ITEM, room
 from ask_dask.store.sealed import sealed
 
-LARGEST_CHUNK, MOST_PARTS = 2 << 30, 10_000_000
-"""Bytes of a chunk that the compressor can hold, and chunks of an array that a job can look after."""
+MOST_PARTS = 10_000_000
+"""Chunks of an array that a job can look after."""
 
 
 def open_store(path: str | os.PathLike, schema: str | None = None) -> zarr.Group:
@@ -141,13 +142,18 @@ def _require_sane(path: Place, name: str, member: Any, allowed: tuple[type, ...]
             raise StoreError(f"{path} is not taken: its group {name} {said}.")
         return
     where = f"{path} is not taken: its array {name}" if name else f"{path} is not taken: it"
+    if member.dtype.itemsize > LARGEST_ITEM:
+        raise StoreError(
+            f"{where} has elements of {budget.size(member.dtype.itemsize)}, which ask-dask does not write."
+        )
     if unknown := ", ".join(foreign(getattr(member.metadata, "codecs", ()), allowed)):
         raise StoreError(f"{where} is packed by {unknown}, which ask-dask does not read: use zarr's default codecs.")
     chunk = int(np.prod(member.chunks, dtype=object)) * member.dtype.itemsize
     parts = int(np.prod([-(-n // c) for n, c in zip(member.shape, member.chunks, strict=True)], dtype=object))
-    if chunk > LARGEST_CHUNK or parts > MOST_PARTS:
+    largest = min(LARGEST_CHUNK, room())
+    if chunk > largest or parts > MOST_PARTS:
         claimed = f"chunks of {budget.size(chunk)} and {parts:,} parts"
-        most = f"{budget.size(LARGEST_CHUNK)} and {MOST_PARTS:,}"
+        most = f"{budget.size(largest)} and {MOST_PARTS:,}"
         raise StoreError(f"{where} claims {claimed}, and at most {most} are read: write it in other chunks.")
 
 

@@ -21,7 +21,7 @@ from ask_dask.errors import Stopped, StoreError
 from ask_dask.store import listing, remote
 from ask_dask.store.attributes import VERSIONS, about, describe
 from ask_dask.store.paths import refuse_existing
-from ask_dask.store.places import Url, last_written, located, remove
+from ask_dask.store.places import Url, files, last_written, located, remove, zarr_store
 from ask_dask.store.signals import undisturbed
 
 PARTIAL, OLD, WORK = ".partial-", ".old-", ".work"
@@ -106,6 +106,34 @@ def _from_outside(error: BaseException) -> bool:
 def work_of(path: Path) -> Path:
     """Where work stays that the same command goes on with."""
     return path.with_name(f".{path.name}{WORK}")
+
+
+def open_work(place: Path, key: str) -> zarr.Group:
+    """Return the group that unfinished work is kept in: one that is there for the same work, or a new one.
+
+    Raises
+    ------
+    StoreError
+        Something else is there, or the place cannot be written.
+    """
+    try:
+        if place.is_dir() and files(place):
+            group = zarr.open_group(zarr_store(place), mode="r+", zarr_format=3)
+            found = about(group).get("work")
+            if found == key:
+                return group
+            if found is None:
+                raise ValueError("it holds something else")
+            remove(place)
+        if not isinstance(place, Url):
+            place.parent.mkdir(parents=True, exist_ok=True)
+        group = zarr.open_group(zarr_store(place), mode="w", zarr_format=3)
+        describe(group, work=key)
+    except (OSError, ValueError, KeyError) as error:
+        raise StoreError(
+            f"Cannot keep unfinished work in {place} ({error}): remove it, or choose another place."
+        ) from error
+    return group
 
 
 def _begun(partial: Path, work: str | None) -> zarr.Group:

@@ -96,9 +96,12 @@ def _require_listed(key: str, content: Any, listed: dict[str, str | None], part:
     if not content:  # no chunk is empty
         raise FileNotFoundError(f"{key} is missing")
     mark = listed[key]
-    if not mark or isinstance(part, SuffixByteRequest):  # the index of a shard, which has a checksum of its own
+    if not mark:
         return
-    start = part.start if isinstance(part, RangeByteRequest) else part.offset if part else 0
+    if isinstance(part, SuffixByteRequest):  # the index of a shard, whose end is the last in the mark
+        start = int(mark[-16:-8], 16) - len(content)
+    else:
+        start = part.start if isinstance(part, RangeByteRequest) else part.offset if part else 0
     if differs(mark, memoryview(content.as_numpy_array()), start):
         raise ValueError(f"{key} holds another chunk than was written there")
 
