@@ -14,8 +14,8 @@ BLOCK_ROWS = 2048
 """Rows of one kernel block."""
 
 GRAM_ROWS = 4096
-"""Rows that one Gram takes: float32 products are summed over no more rows than this, in float64 across them. With fewer
-rows the time to copy a Gram's triangle and to add it in float64 shows."""
+"""Rows that one Gram takes, about: float32 products are summed over them, in float64 across them. With fewer rows the
+time to copy a Gram's triangle and to add it in float64 shows."""
 
 CACHE_ROWS = 512
 """Most rows of which kernel entries are computed at a time: about what a core's cache holds at a thousand landmarks."""
@@ -112,6 +112,15 @@ def cache_rows(n_landmarks: int) -> int:
     return max(few, int(np.clip(4 * CACHE_ROWS * 1000 // n_landmarks, 16, CACHE_ROWS)))
 
 
+def tall_rows(n_landmarks: int) -> int:
+    """Most rows that one Gram takes, of a fold's rows that are shared among Grams of about `GRAM_ROWS` rows each.
+
+    >>> tall_rows(1000)
+    6656
+    """
+    return GRAM_ROWS * 3 // 2 + cache_rows(n_landmarks)
+
+
 def labels_plan(n_rows: int, label_bytes: int, n_weights: int) -> Plan:
     """Memory of labels and weights when a fit reads them: so many bytes a row of the labels and their copy; class
     numbers, folds and the order that is shuffled for them; so many float64 a row of weights.
@@ -147,9 +156,10 @@ def blocks_plan(n_landmarks: int, n_rows: int, row_bytes: int, itemsize: int, wo
     points in float64.
 
     >>> blocks_plan(1000, 46_000_000, 312, 4, workers=2, sides=2) >> 20
-    94
+    133
     """
-    m, tall, small = n_landmarks, min(GRAM_ROWS, n_rows), min(cache_rows(max(1, n_landmarks)), n_rows)
+    m = max(1, n_landmarks)
+    tall, small = min(tall_rows(m), n_rows), min(cache_rows(m), n_rows)
     return workers * (m * itemsize * (sides * (tall + m) + 4 * small) + 4 * small * row_bytes)
 
 
@@ -169,7 +179,7 @@ def moments_plan(
     each level of the tree in which sums are added, wait to be added.
 
     >>> print(moments_plan(1000, 1_000_000, 5, 1, row_bytes=312, itemsize=4, workers=2, symmetric=False))
-    moments 535.1 MiB, kernel blocks 94.6 MiB, rows 296.6 MiB
+    moments 535.1 MiB, kernel blocks 133.7 MiB, rows 296.6 MiB
     """
     m, sides = n_landmarks, 1 if symmetric else 2
     moments = n_folds * sides * (m * m + m * (1 + n_outputs)) * 8
@@ -199,7 +209,7 @@ def vectors_plan(n_landmarks: int, n_rows: int, row_bytes: int, itemsize: int, w
     feature maps and decompositions.
 
     >>> print(vectors_plan(2000, 1_000_000, row_bytes=312, itemsize=4, workers=2))
-    moments: core matrix 152.6 MiB, moments 427.5 MiB, kernel blocks 218.5 MiB, rows 296.6 MiB
+    moments: core matrix 152.6 MiB, moments 427.5 MiB, kernel blocks 296.6 MiB, rows 296.6 MiB
     """
     square = 8 * n_landmarks**2
     moments = moments_plan(n_landmarks, n_rows, 1, 0, row_bytes, itemsize, workers, symmetric=False)
@@ -310,7 +320,7 @@ def minres_plan(
 
     >>> print(minres_plan(500, 50_000, n_folds=5, n_gammas=1, n_outputs=1, row_bytes=160, workers=2))
     points 7.6 MiB, iterates 146.5 MiB, products 27.5 MiB, preconditioner 763.0 MiB, moments 114.4 MiB, kernel blocks
-    86.4 MiB, tiles 24.0 MiB
+    125.4 MiB, tiles 24.0 MiB
     """
     systems = n_gammas * (n_folds + 1) * (n_outputs + 1)  # each has a probe
     vector, m = 8 * n_rows * systems * (1 + damped), n_landmarks

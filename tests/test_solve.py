@@ -105,6 +105,22 @@ def test_an_indefinite_symmetric_kernel_on_all_landmarks_is_the_dual():
     np.testing.assert_allclose(f_target, expected.target(INDEFINITE), atol=1e-9)
 
 
+@pytest.mark.parametrize("treatment", [{"ridge": 1.0}, {"ridge": 3.0}, {"damping": 0.2}], ids=str)
+def test_an_indefinite_symmetric_kernel_treated_is_the_primal_or_the_dual(treatment):
+    numbers, y = np.arange(20)[:, None], np.random.default_rng(10).normal(size=(20, 2))
+    at, maps = Precomputed(INDEFINITE).at(numbers, numbers, 20), nystrom.feature_map(INDEFINITE, 1e-12)
+    solution = LandmarkSystem(moments.of_rows(numbers, rows_of(y), at, 1), maps).solve(0.7, **treatment)
+    if "ridge" in treatment:
+        source, target = INDEFINITE @ maps.source, INDEFINITE.T @ maps.target
+        w, v, intercepts = oracle.askls_primal(source, target, y, 0.7, **treatment)
+        expected = source @ w + intercepts[0], target @ v + intercepts[1]
+    else:
+        _, [dual] = oracle.askls_path(INDEFINITE, y, [0.7], **treatment)
+        expected = dual.source(INDEFINITE), dual.target(INDEFINITE)
+    for found, wanted in zip(decisions(at, solution, numbers), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-8)
+
+
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 2**31), st.integers(1, 4), st.integers(1, 59))
 def test_moments_do_not_depend_on_where_rows_are_cut(seed, n_folds, cut):

@@ -1,6 +1,7 @@
 """The shape of the repository: rooms and one-way imports, no pickles, docstrings, one version."""
 
 import ast
+import graphlib
 import importlib.metadata
 import re
 import shutil
@@ -54,6 +55,21 @@ def test_imports_run_one_way(path):
             other = rest[0] if rest else "ask_dask itself"
             assert other in ROOMS, f"{path}:{line} imports {name}: import from the room that has it"
             assert ROOMS.index(other) <= ROOMS.index(room), f"{path}:{line} imports {other}, a later room"
+
+
+def test_no_files_import_one_another():
+    """Not around any number of corners, nor where an import waits until a function is called."""
+    modules = {names(path): path for path in FILES if path.name != "__init__.py"}
+    graph = {path: set() for path in modules.values()}
+    for path, found in graph.items():
+        for _, name in imported(path):
+            package, *parts = name.split(".")
+            inside = [tuple(parts), tuple(parts[:-1])] if package == "ask_dask" else []
+            found |= {modules[known] for known in inside if known in modules}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(" -> ".join(str(path.relative_to(PACKAGE)) for path in error.args[1]))
 
 
 def test_every_room_is_there_and_in_the_readme():

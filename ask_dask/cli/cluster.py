@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from ask_dask.cli.app import app
 from ask_dask.cluster import job_script, make_certificates
 from ask_dask.errors import InputError
 
@@ -53,7 +54,6 @@ def certificates(folder: Path, /) -> None:
 
 def _check(command: tuple[str, ...]) -> None:
     """Refuse, before hours in a queue, a command that would be refused after them."""
-    from ask_dask.cli.commands import app  # which has this command too
 
     given = sorted({word.split("=")[0] for word in command} & {"--cluster", "--tls", "--host", "--workers"})
     if given:

@@ -5,13 +5,14 @@ import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
+from cyclopts import CycloptsError, Parameter, UnusedCliTokensError
 from pydantic import ValidationError
 
 from ask_dask import demo as demonstration
 from ask_dask import steps
+from ask_dask.cli.app import app
 from ask_dask.cli.cluster import cluster
-from ask_dask.cli.entry import EXIT_CODES, WRONG
+from ask_dask.cli.codes import WRONG
 from ask_dask.cli.ingest import ingest
 from ask_dask.cli.log import LOG
 from ask_dask.cli.make import make
@@ -19,13 +20,6 @@ from ask_dask.cli.run import AS_USUAL, Run, run_step, run_steps
 from ask_dask.cli.words import in_lines, standing, verified
 from ask_dask.errors import InputError, ResonanceWarning
 
-app = App(
-    name="ask-dask",
-    help="Learning with asymmetric kernels, out of core: raw files to models, predictions and a report.",
-    help_epilogue=EXIT_CODES,
-    version_flags=["--version"],
-    suppress_keyboard_interrupt=False,
-)
 app.command(make)
 app.command(ingest)
 app.command(cluster)

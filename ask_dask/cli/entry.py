@@ -6,15 +6,7 @@ import signal
 import sys
 from typing import Any
 
-DONE, WRONG, STOPPED, INTERRUPTED = 0, 1, 2, 130
-HEARD = (signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
-"""Signals that stop a command; of these, those after the first stay ignored where they are."""
-
-EXIT_CODES = """\
-Exit codes: 0 done; 1 something you can put right, said in one line on stderr (verify: damage was found); 2 stopped from
-outside and continued by the same command (SIGTERM of a time limit or a pre-emption, SIGHUP of a terminal that closed, a
-scheduler that is gone); 130
-interrupted by Ctrl-C, likewise. A job that was killed (137) goes on in the same way."""
+from ask_dask.cli.codes import DONE, HEARD, INTERRUPTED, STOPPED, WRONG, unheard
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -111,10 +103,6 @@ _STOPPING: set[int] = set()
 def _told(number: int, frame: Any) -> None:
     _STOPPING.add(number)
     raise KeyboardInterrupt if number == signal.SIGINT else Terminated
-
-
-def unheard(number: int, frame: Any) -> None:
-    """Do nothing; unlike SIG_IGN this does not pass to what the process may still start."""
 
 
 def _unraisable(given: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from ask_dask import steps, store
-from ask_dask.cli.entry import unheard
+from ask_dask.cli.codes import unheard
 from ask_dask.cli.log import LOG, printable, to_stderr
 from ask_dask.cli.words import in_words
 from ask_dask.cluster import running_on

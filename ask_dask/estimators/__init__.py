@@ -1,5 +1,6 @@
 """Thin scikit-learn classes over the rooms above."""
 
+from ask_dask.estimators import embedding_store, model_store  # noqa: F401 (each adds itself to saved.KINDS)
 from ask_dask.estimators.askls import AsKLSClassifier, AsKLSRegressor
 from ask_dask.estimators.ksvd import KSVD
 from ask_dask.estimators.nystroem import AsymmetricNystroem

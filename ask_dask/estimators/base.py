@@ -29,6 +29,7 @@ from ask_dask.estimators.parameters import WithKernel
 from ask_dask.estimators.plan import Sizes, check_label_memory, check_memory, is_exact, solved, solver_of
 from ask_dask.estimators.problem import Placed, Problem
 from ask_dask.estimators.reference import landmark_error
+from ask_dask.estimators.saved import save
 from ask_dask.estimators.solved import Solved, precision_warning
 from ask_dask.kernels import Kernel, Symmetrised
 from ask_dask.solve import TOO_ROUGH, Resonance, resonance
@@ -287,8 +288,6 @@ class AsKLS(WithKernel):
 
     def save(self, path: str | Path, overwrite: bool = False, **facts: Any) -> None:
         """Write a model store; `ask_dask.load` reads it. Facts (JSON values) are kept in its attributes."""
-        from ask_dask.estimators.saved import save
-
         save(self, path, overwrite, facts)
 
 

@@ -12,6 +12,7 @@ from ask_dask.errors import StoreError
 from ask_dask.estimators.compat import Compatibility, Linear
 from ask_dask.estimators.ksvd import KSVD
 from ask_dask.estimators.parameters import names_of
+from ask_dask.estimators.saved import KINDS, Kind
 from ask_dask.estimators.sketch import Sketch
 from ask_dask.estimators.stored import (
     json_parameter,
@@ -127,3 +128,6 @@ def _write_shard(shared: tuple[zarr.Array, Any], block: Any, start: int) -> str:
     values = function(block).astype(out.dtype, copy=False)
     out[start : start + len(values)] = values
     return store.fingerprint(values)
+
+
+KINDS["embedding"] = Kind((KSVD,), write, read)

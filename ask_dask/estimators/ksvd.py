@@ -23,6 +23,7 @@ from ask_dask.estimators.parameters import WithKernel
 from ask_dask.estimators.plan import limit
 from ask_dask.estimators.problem import Placed
 from ask_dask.estimators.reference import exact_error
+from ask_dask.estimators.saved import save
 from ask_dask.estimators.two_sets import Pairs, Sampled
 from ask_dask.kernels import Kernel
 from ask_dask.kernels.base import Block
@@ -332,8 +333,6 @@ class KSVD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithKernel):
 
     def save(self, path: str | Path, overwrite: bool = False, **facts: Any) -> None:
         """Write an embedding store: U and V as `left` and `right`, and what `ask_dask.load` needs for new points."""
-        from ask_dask.estimators.saved import save
-
         check_is_fitted(self)
         save(self, path, overwrite, facts)
 

@@ -11,6 +11,7 @@ from ask_dask.estimators.askls import AsKLSClassifier, AsKLSRegressor
 from ask_dask.estimators.base import AsKLS
 from ask_dask.estimators.merge import Bend, Merger
 from ask_dask.estimators.parameters import names_of
+from ask_dask.estimators.saved import KINDS, Kind
 from ask_dask.estimators.stored import (
     dtype_of,
     json_parameter,
@@ -153,3 +154,6 @@ def _class_weight(value: list[Any]) -> Any:
     if value and isinstance(value[0], dict):
         return [dict(weights["of_label"]) for weights in value]
     return dict(value)
+
+
+KINDS["model"] = Kind((AsKLS,), write, read)

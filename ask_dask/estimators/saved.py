@@ -1,21 +1,43 @@
 """Fitted estimators to stores and back."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import zarr
+
 from ask_dask import store
 from ask_dask.errors import StoreError
-from ask_dask.estimators import embedding_store, model_store
-from ask_dask.estimators.ksvd import KSVD
 
-KINDS = {"model": model_store, "embedding": embedding_store}
+
+@dataclass(frozen=True)
+class Kind:
+    """How estimators of one kind are kept.
+
+    Attributes
+    ----------
+    classes : tuple of classes
+    write : callable
+        A fitted estimator, and a group that is open for writing.
+    read : callable
+        The group of a store -> the fitted estimator.
+    """
+
+    classes: tuple[type, ...]
+    write: Callable[[Any, zarr.Group], None]
+    read: Callable[[zarr.Group], Any]
+
+
+KINDS: dict[str, Kind] = {}
+"""Schema of a store -> how what it holds is kept. Each file that writes and reads such stores adds its own."""
 
 
 def save(model: Any, path: str | Path, overwrite: bool, facts: dict[str, Any]) -> None:
     """Write a fitted estimator and facts (JSON values) to a store, a model or an embedding."""
-    kind = "embedding" if isinstance(model, KSVD) else "model"
-    with store.create(path, kind, overwrite) as group:
-        KINDS[kind].write(model, group)
+    schema, kind = next((schema, kind) for schema, kind in KINDS.items() if isinstance(model, kind.classes))
+    with store.create(path, schema, overwrite) as group:
+        kind.write(model, group)
         store.describe(group, **facts)
 
 

@@ -117,25 +117,29 @@ def _sum_fold(
 class _Sums:
     """The sums of one fold's rows for one side, under construction.
 
-    Kernel blocks of a few hundred rows, which stay in cache, fill a buffer of GRAM_ROWS rows; SYRK takes it whole.
+    Kernel blocks of a few hundred rows, which stay in cache, fill a buffer; SYRK takes it whole. The rows of a fold are
+    shared among as many products as have about GRAM_ROWS rows each, since one of few rows takes nearly as long.
     """
 
     def __init__(self, frame: Frame, q: int) -> None:
         self.frame, m = frame, len(frame.offset)
         self.dtype = np.dtype(np.float32 if frame.eps > np.finfo(np.float64).eps else np.float64)
         self.product = np.empty((m, m), self.dtype)
-        self.buffer, self.y = np.empty((budget.GRAM_ROWS, m), self.dtype), np.ones((budget.GRAM_ROWS, 1 + q))
+        self.step, most = budget.cache_rows(m), budget.tall_rows(m)
+        self.buffer, self.y = np.empty((most, m), self.dtype), np.ones((most, 1 + q))
 
     def begin(self, n: int, sums: np.ndarray, gram: np.ndarray, cross: np.ndarray) -> None:
         """Begin sums of n rows, which go into these arrays."""
         self.out, self.filled, self.empty = (sums, gram, cross), 0, True
+        share = -(-n // max(1, round(n / budget.GRAM_ROWS)))
+        self.most = -(-share // self.step) * self.step
         if not n:
             for array in self.out:
                 array.fill(0)
 
     def add(self, block: np.ndarray, Y: np.ndarray, weights: np.ndarray | None) -> None:
         """Add rows; with weights both factors of every product carry their roots."""
-        if self.filled + len(block) > len(self.buffer):
+        if self.filled + len(block) > self.most:
             self.flush()
         rows = slice(self.filled, self.filled + len(block))
         self.frame.columns(block, out=self.buffer[rows])

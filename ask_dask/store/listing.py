@@ -10,6 +10,7 @@ from typing import Any
 
 import zarr
 
+from ask_dask.errors import mask
 from ask_dask.store.arrays import fingerprint
 from ask_dask.store.attributes import KEY, about, describe
 from ask_dask.store.marks import marks_of
@@ -40,7 +41,10 @@ def wrong(place: Place) -> dict[str, str]:
     attributes = json.loads(read_bytes(place / METADATA))["attributes"][KEY]
     if attributes.get("seal") != _seal(attributes):
         return {METADATA: f"{METADATA} was changed after the store was made"}
-    found, listed = _files(place), attributes["listed"]
+    try:
+        found, listed = _files(place), attributes["listed"]
+    except ValueError as error:  # metadata that are no file, or too large
+        return {METADATA: mask(str(error))}
     differ = {}
     for name in sorted(listed):
         now = found.get(name)
