@@ -1,4 +1,4 @@
-"""What somebody changed in a store, or put in place of its files, is found; what fails for now is not called damage."""
+"""Stores that somebody has changed are refused; a failure that passes is not called damage."""
 
 import errno
 import gzip

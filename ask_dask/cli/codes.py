@@ -1,4 +1,4 @@
-"""How a command ends: its exit codes, and the signals that stop it."""
+"""Exit codes of commands, and the signals that stop them."""
 
 import signal
 from typing import Any

@@ -13,7 +13,7 @@ from ask_dask.errors import StoreError
 
 @dataclass(frozen=True)
 class Kind:
-    """How estimators of one kind are kept.
+    """The writer and the reader of stores of one schema.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {}
-"""Schema of a store -> how what it holds is kept. Each file that writes and reads such stores adds its own."""
+"""Kinds by the schema of their stores. The file that writes and reads a kind adds it."""
 
 
 def save(model: Any, path: str | Path, overwrite: bool, facts: dict[str, Any]) -> None:

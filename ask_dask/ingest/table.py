@@ -262,7 +262,7 @@ def _are_classes(y: zarr.Array) -> bool:
 def _rebatched(
     pieces: Iterator[dict[str, np.ndarray]], arrays: dict[str, zarr.Array], height: int
 ) -> Iterator[dict[str, np.ndarray]]:
-    """The same rows in batches of `height`, the last one smaller. Each batch is overwritten by the next."""
+    """Yield all rows in batches of `height`, the last one smaller; each batch overwrites the one before."""
     batch = {name: np.empty((height, *array.shape[1:]), array.dtype) for name, array in arrays.items()}
     filled = 0
     for piece in pieces:

@@ -73,7 +73,7 @@ class Step(BaseModel):
         """Do it; what came out, as JSON values."""
 
     def carried_out(self) -> dict[str, Any]:
-        """What `run` returns; no array that is read takes more than the memory budget."""
+        """Run the step, and refuse to read any array that is larger than the memory budget."""
         with store.within(self.bytes_allowed):
             return self.run()
 
