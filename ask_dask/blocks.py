@@ -19,6 +19,7 @@ from dask.delayed import Delayed
 from ask_dask import budget, compute, landmarks, sparse, store
 from ask_dask.errors import InputError
 from ask_dask.kernels.base import Block, Kernel, LandmarkKernel, products
+from ask_dask.kernels.points import as_floats
 from ask_dask.sparse import SparseRows
 
 PARTS = 16
@@ -158,6 +159,23 @@ def lazy_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int, p
     if len(parts) == 1:
         return parts[0]
     return da.concatenate(parts) if parts else da.empty((0, n_columns), dtype=dtype)
+
+
+def write_rows(group: zarr.Group, name: str, X: Any, function: Callable[[Block], np.ndarray], n_columns: int) -> str:
+    """Write `function(block)` of every row into a new array (N, n_columns), a task a shard; return its fingerprint."""
+    dtype = np.result_type(X.dtype, np.float32)
+    out = store.create_aligned(group, {name: ((X.shape[0], n_columns), dtype)}, most=height(X))[name]
+    task = dask.delayed(_write_shard, pure=False)
+    shared = dask.delayed((out, function), traverse=False, pure=False)
+    tasks = [task(shared, shard.block, shard.start) for shard in shards(X, (out.shards or out.chunks)[0])]
+    return store.fingerprint(*compute.run(tasks, name))
+
+
+def _write_shard(shared: tuple[zarr.Array, Callable[[Block], np.ndarray]], block: Block, start: int) -> str:
+    out, function = shared
+    values = _checked(block, function, start).astype(out.dtype, copy=False)
+    out[start : start + len(values)] = values
+    return store.fingerprint(values)
 
 
 def _located(block: Block, function: Callable[[Block], np.ndarray], block_info: Any = None) -> np.ndarray:
@@ -319,3 +337,130 @@ def discriminants(
             out[rows, :q] = f_source + intercepts[0]
             out[rows, q:] = f_target + intercepts[1]
     return out
+
+
+KEPT = ("C", "R_columns")
+"""Arrays of a store of blocks, (N, |J|) and (M, |I|)."""
+
+
+class LandmarkBlocks:
+    """Blocks C = K[:, J], R = K[I, :] and W = K[I, J] of a kernel matrix K = k(X, Z) at landmarks, as dask arrays.
+
+    C and R are evaluated when they are computed, a shard of rows at a time, or read from where `to_zarr` has kept them.
+    Both have the same bits. The asymmetric Nystroem approximation of K is C pinv(W) R.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : numpy, scipy.sparse, dask or zarr, (N, d)
+        Sources.
+    Z : the same, (M, d), optional
+        Targets; None is X.
+    landmarks : int, (n,) row numbers, or a pair of either, default 1000
+        Row landmarks I of X and column landmarks J of Z. A number is drawn uniformly. One value serves both, and where
+        Z is None both are then the same rows.
+    random_state : int, default 0
+
+    Attributes
+    ----------
+    C : dask array (N, |J|)
+    R : dask array (|I|, M)
+        Both in the precision of their rows, float32 at least; their chunks are the shards of X and Z.
+    W : (|I|, |J|) float64
+    row_landmarks, column_landmarks : int64 arrays
+        I and J.
+
+    Raises
+    ------
+    InputError
+        X or Z holds NaN or infinity, or there are no such landmarks.
+
+    See Also
+    --------
+    AsymmetricNystroem : the features that follow from these blocks.
+    KSVD : the singular vectors of the approximation.
+
+    Examples
+    --------
+    >>> from ask_dask.kernels import SNE
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> blocks = LandmarkBlocks(SNE(1.0), X, landmarks=20)
+    >>> blocks.C.shape, blocks.R.shape, blocks.W.shape
+    ((500, 20), (20, 500), (20, 20))
+    >>> (blocks.C.T @ blocks.C).compute().shape
+    (20, 20)
+    """
+
+    def __init__(self, kernel: Kernel, X: Any, Z: Any = None, landmarks: Any = 1000, random_state: int = 0) -> None:
+        X = X if _is_rows(X) else as_floats(X)
+        Z = X if Z is None else Z if _is_rows(Z) else as_floats(Z)
+        pair = landmarks if isinstance(landmarks, tuple) else (landmarks, landmarks)
+        self.row_landmarks, self.column_landmarks = (
+            _chosen(given, side.shape[0], random_state + (role if Z is not X else 0))
+            for role, (given, side) in enumerate(zip(pair, (X, Z), strict=True))
+        )
+        rows = take_rows(X, self.row_landmarks)
+        same = Z is X and np.array_equal(self.row_landmarks, self.column_landmarks)
+        columns = rows if same else take_rows(Z, self.column_landmarks)
+        targets = take_rows(Z, np.arange(Z.shape[0])) if kernel.needs_targets else None
+        at, exact = kernel.at(rows, columns, Z.shape[0], targets), rows.astype(np.float64)
+        self.W = kernel.at(exact, exact if same else columns.astype(np.float64), Z.shape[0], targets).source(exact)
+        self._bind(((X, at.source, len(self.column_landmarks)), (Z, at.target, len(self.row_landmarks))))
+
+    def _bind(self, sides: tuple[tuple[Any, Callable[[Block], np.ndarray], int], ...]) -> None:
+        """Keep for each role its rows, the function that turns a block of them into columns, and how many columns."""
+        self._sides = sides
+        self.C, columns = (lazy_rows(*side) for side in sides)
+        self.R = columns.T
+
+    def to_zarr(self, path: Any, overwrite: bool = False) -> "LandmarkBlocks":
+        """Keep the blocks in a store, R by its columns, and return them as they are read from there.
+
+        Raises
+        ------
+        StoreError
+            Something is there already, or the place cannot be written.
+        """
+        with store.create(path, "blocks", overwrite) as group:
+            prints = [write_rows(group, name, *side) for name, side in zip(KEPT, self._sides, strict=True)]
+            for name in ("W", "row_landmarks", "column_landmarks"):
+                store.write_array(group, name, getattr(self, name))
+            store.describe(group, fingerprint=store.fingerprint(*prints, self.W))
+        return self.from_zarr(path)
+
+    @classmethod
+    def from_zarr(cls, path: Any) -> "LandmarkBlocks":
+        """Return the blocks that `to_zarr` has kept.
+
+        Raises
+        ------
+        StoreError
+            There is no such store, or it is damaged.
+        """
+        group, found = store.open_store(path, "blocks"), cls.__new__(cls)
+        for name in ("W", "row_landmarks", "column_landmarks"):
+            setattr(found, name, store.read(store.array(group, name)))
+        kept = (store.array(group, name) for name in KEPT)
+        found._bind(tuple((array, _as_it_is, array.shape[1]) for array in kept))
+        return found
+
+
+def _as_it_is(block: Block) -> Block:
+    return block
+
+
+def _is_rows(X: Any) -> bool:
+    return isinstance(X, da.Array | zarr.Array | SparseRows)
+
+
+def _chosen(given: Any, n: int, random_state: int) -> np.ndarray:
+    """Return row numbers: those given, or as many as asked, drawn uniformly."""
+    if np.ndim(given) == 0:
+        if not 0 < int(given):
+            raise InputError(f"landmarks={given!r}: give a number above 0, or row numbers.")
+        return landmarks.uniform(n, min(int(given), n), random_state)
+    numbers = np.asarray(given)
+    whole = numbers.ndim == 1 and len(numbers) > 0 and numbers.dtype.kind in "iu"
+    if not whole or numbers.min() < 0 or numbers.max() >= n:
+        raise InputError(f"landmarks are row numbers from 0 to {n - 1}: give a list of them, or how many there are.")
+    return numbers.astype(np.int64)

@@ -3,11 +3,10 @@
 from dataclasses import asdict
 from typing import Any
 
-import dask
 import numpy as np
 import zarr
 
-from ask_dask import blocks, compute, nystrom, store
+from ask_dask import blocks, nystrom, store
 from ask_dask.errors import StoreError
 from ask_dask.estimators.compat import Compatibility, Linear
 from ask_dask.estimators.ksvd import KSVD
@@ -33,7 +32,7 @@ FACTS = ("landmark_error", "exact_error", "residuals", "compat_losses")
 def write(model: KSVD, group: zarr.Group) -> None:
     """Write a fitted estimator into a group that is open for writing; U and V a shard at a time, `left` and `right`."""
     parts = [
-        _write_rows(group, name, *side, model.n_components_)
+        blocks.write_rows(group, name, *side, model.n_components_)
         for name, side in (("left", model.left_), ("right", model.right_))
     ]
     for name in ARRAYS:
@@ -111,23 +110,6 @@ def _read_compatibility(spec: dict[str, Any] | None, group: zarr.Group) -> Compa
         return None
     values = with_arrays(spec, group)
     return {"Linear": Linear, "Sketch": Sketch}[values.pop("name")](**values)
-
-
-def _write_rows(group: zarr.Group, name: str, X: Any, function: Any, n_columns: int) -> str:
-    """`function` of every row of an input into a new array (N, n_columns), a task a shard; its fingerprint."""
-    dtype = np.result_type(X.dtype, np.float32)
-    out = store.create_aligned(group, {name: ((X.shape[0], n_columns), dtype)}, most=blocks.height(X))[name]
-    task = dask.delayed(_write_shard, pure=False)
-    shared = dask.delayed((out, function), traverse=False, pure=False)
-    shards = blocks.shards(X, (out.shards or out.chunks)[0])
-    return store.fingerprint(*compute.run([task(shared, s.block, s.start) for s in shards], name))
-
-
-def _write_shard(shared: tuple[zarr.Array, Any], block: Any, start: int) -> str:
-    out, function = shared
-    values = function(block).astype(out.dtype, copy=False)
-    out[start : start + len(values)] = values
-    return store.fingerprint(values)
 
 
 KINDS["embedding"] = Kind((KSVD,), write, read)
