@@ -238,3 +238,15 @@ def test_groups_stay_in_one_fold():
         classifier(cv=GroupKFold(3)).fit(X, y, groups=groups[:5])
     with pytest.raises(InputError, match="cv=2 does not use groups"):
         classifier().fit(X, y, groups=groups)
+
+
+@pytest.mark.parametrize(("dtype", "size"), [(np.float32, 1e38), (np.float32, 1e200), (np.float64, 1e200)])
+def test_values_that_cannot_be_summed_are_refused(dtype, size):
+    points = np.random.default_rng(0).normal(size=(60, 2)).astype(dtype)
+    model = AsKLSRegressor(gamma=100.0, n_landmarks=20, cv=2, random_state=0)
+    with pytest.raises(
+        InputError, match=rf"y holds .*, and with {np.dtype(dtype)} rows at most .* divide y by a number"
+    ):
+        model.fit(points, size * points[:, 0].astype(float))
+    less = {"float32": 1e30, "float64": 1e140}[np.dtype(dtype).name]
+    assert np.isfinite(model.fit(points, less * points[:, 0].astype(float)).predict(points)).all()

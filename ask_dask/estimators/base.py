@@ -18,6 +18,7 @@ from ask_dask.estimators.inputs import (
     check_parameters,
     check_rows,
     check_seed,
+    check_size,
     check_weights,
     choose_landmarks,
     default_kernel,
@@ -102,6 +103,8 @@ class AsKLS(WithKernel):
         X = check_rows(self, X, reset=True)
         check_label_memory(self, X.shape[0], y, sample_weight)
         outputs = self._check_y(y, X.shape[0])
+        if outputs.task == "regression":
+            check_size(outputs.y, X.dtype)
         self.task_: Task = outputs.task
         self.n_outputs_ = outputs.q
         gammas = check_gammas(self.gamma)

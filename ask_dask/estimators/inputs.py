@@ -204,6 +204,16 @@ def check_values(y: Any, n_rows: int) -> np.ndarray:
     return values
 
 
+def check_size(values: np.ndarray, dtype: np.dtype) -> None:
+    """Raise InputError for a value whose sums over rows, in the precision of the rows, or whose square is infinite."""
+    most = min(float(np.finfo(dtype).max) / 1e5, 1e150)
+    largest = np.abs(values).max()
+    if largest > most:
+        raise InputError(
+            f"y holds {largest:.3g}, and with {dtype} rows at most {most:.1g} can be summed: divide y by a number."
+        )
+
+
 def _require_y(y: Any, n_rows: int, what: str) -> None:
     if y is None:
         raise InputError("requires y to be passed, but the target y is None: give one label a row.")
