@@ -175,8 +175,8 @@ def moments_plan(
 ) -> Plan:
     """Memory of the pass that turns rows into per-fold moments, all workers together.
 
-    Each worker holds a task's rows, kernel blocks, and its own moments; up to two finished sums per worker, and one for
-    each level of the tree in which sums are added, wait to be added.
+    Each worker holds a task's rows, kernel blocks, and its own moments; up to two finished sums per worker, where there
+    are so many tasks, wait to be added, and one sum is being made of two.
 
     >>> print(moments_plan(1000, 1_000_000, 5, 1, row_bytes=312, itemsize=4, workers=2, symmetric=False))
     moments 535.1 MiB, kernel blocks 133.7 MiB, rows 296.6 MiB
@@ -185,7 +185,7 @@ def moments_plan(
     moments = n_folds * sides * (m * m + m * (1 + n_outputs)) * 8
     return Plan(
         {
-            "moments": (3 * workers + 1) * moments,
+            "moments": min(3 * workers, -(-n_rows // BLOCK_ROWS)) * moments + moments,
             "kernel blocks": blocks_plan(m, n_rows, row_bytes, itemsize, workers, sides),
             "rows": rows_plan(n_rows, row_bytes, workers),
         }
