@@ -247,11 +247,18 @@ class LandmarkSystem:
         if (self.signs > 0).all():
             return self._modes @ (inverse(t + values, t, damping)[:, None] * (self._modes.T @ r))
         if ridge:
-            return solve(self.s.gram + np.diag(t * self.signs), r)
+            values, E = eigh(self._ridged(gamma, ridge))
+            kept = values > len(values) * np.finfo(np.float64).eps * values[-1]
+            return E[:, kept] @ ((E[:, kept].T @ r) / values[kept, None])
         first = t / (t**2 + damping)
         slope = _divide(inverse(t + values, t, damping) - first, values, (damping - t**2) / (t**2 + damping) ** 2)
         D = self.signs[:, None]
         return D * (first * r + self._modes @ (slope[:, None] * (self._modes.T @ (D * r))))
+
+    def _ridged(self, gamma: float, ridge: float) -> np.ndarray:
+        """Return the matrix of the primal where f_s = f_t: v = D w, with D of the signs, makes both equations one."""
+        assert self.signs is not None
+        return self.s.gram + np.diag((ridge + self.signs) / gamma)
 
     def _saddle(self, gamma: float, damping: float, r_s: np.ndarray, r_t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         t, sigma = 1 / gamma, self.singular_values
@@ -279,9 +286,10 @@ class LandmarkSystem:
     def _condition(self, gamma: float, damping: float, ridge: float) -> float:
         if not ridge:
             return condition(self._eigenvalues, gamma, damping)
-        if self.signs is not None:
+        if self.signs is not None and (self.signs > 0).all():
             return condition(self._eigenvalues, gamma / (1 + ridge))
-        sizes = np.abs(np.linalg.eigvalsh(self._coupled(gamma, ridge)))
+        matrix = self._coupled(gamma, ridge) if self.signs is None else self._ridged(gamma, ridge)
+        sizes = np.abs(np.linalg.eigvalsh(matrix))
         return float(sizes.max() / sizes.min()) if sizes.all() else np.inf
 
     def _rounding(
