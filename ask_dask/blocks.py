@@ -435,7 +435,7 @@ class LandmarkBlocks:
         Raises
         ------
         StoreError
-            There is no such store, or it is damaged.
+            The store is missing or damaged.
         """
         group, found = store.open_store(path, "blocks"), cls.__new__(cls)
         for name in ("W", "row_landmarks", "column_landmarks"):

@@ -108,7 +108,7 @@ def test_an_indefinite_symmetric_kernel_on_all_landmarks_is_the_dual():
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("treatment", [{}, {"ridge": 1.0}, {"ridge": 3.0}, {"damping": 0.2}], ids=str)
 def test_an_indefinite_symmetric_kernel_treated_is_the_primal_or_the_dual(treatment, symmetric):
-    """Whether it is known to be symmetric or not."""
+    """A kernel that is known to be symmetric, and one that is not, have the same solution."""
     numbers, y = np.arange(20)[:, None], np.random.default_rng(10).normal(size=(20, 2))
     kernel = Symmetrised(Precomputed(INDEFINITE), "mean") if symmetric else Precomputed(INDEFINITE)
     at, maps = kernel.at(numbers, numbers, 20), nystrom.feature_map(INDEFINITE, 1e-12, symmetric)
