@@ -394,7 +394,13 @@ class LandmarkBlocks:
     def __init__(self, kernel: Kernel, X: Any, Z: Any = None, landmarks: Any = 1000, random_state: int = 0) -> None:
         X = X if _is_rows(X) else as_floats(X)
         Z = X if Z is None else Z if _is_rows(Z) else as_floats(Z)
+        if X.ndim != 2 or Z.ndim != 2 or X.shape[1] != Z.shape[1] or not (X.shape[0] and Z.shape[0]):
+            raise InputError(
+                f"X is of shape {X.shape} and Z of {Z.shape}: give rows, (N, d) and (M, d), of equal width."
+            )
         pair = landmarks if isinstance(landmarks, tuple) else (landmarks, landmarks)
+        if len(pair) != 2:
+            raise InputError(f"landmarks has {len(pair)} parts: give a pair, those of X and those of Z.")
         self.row_landmarks, self.column_landmarks = (
             _chosen(given, side.shape[0], random_state + (role if Z is not X else 0))
             for role, (given, side) in enumerate(zip(pair, (X, Z), strict=True))
@@ -456,8 +462,8 @@ def _is_rows(X: Any) -> bool:
 def _chosen(given: Any, n: int, random_state: int) -> np.ndarray:
     """Return row numbers: those given, or as many as asked, drawn uniformly."""
     if np.ndim(given) == 0:
-        if not 0 < int(given):
-            raise InputError(f"landmarks={given!r}: give a number above 0, or row numbers.")
+        if not isinstance(given, int | np.integer) or isinstance(given, bool) or given < 1:
+            raise InputError(f"landmarks={given!r}: give a whole number above 0, row numbers, or a pair of either.")
         return landmarks.uniform(n, min(int(given), n), random_state)
     numbers = np.asarray(given)
     whole = numbers.ndim == 1 and len(numbers) > 0 and numbers.dtype.kind in "iu"

@@ -82,10 +82,16 @@ def test_blocks_are_those_that_a_pass_sums():
     np.testing.assert_allclose(target.gram[0], found.R @ found.R.T, rtol=1e-12)
 
 
-@pytest.mark.parametrize("given", [0, -3, [5000], [-1], [0.5], [[1]], []], ids=str)
+@pytest.mark.parametrize("given", [0, -3, 2.7, True, "many", (3,), (3, 4, 5), [5000], [-1], [0.5], [[1]], []], ids=str)
 def test_landmarks_that_are_no_rows_are_refused(given):
     with pytest.raises(InputError, match="landmarks"):
         LandmarkBlocks(RBF(1.0), X, landmarks=given)
+
+
+@pytest.mark.parametrize(("rows", "targets"), [(X, X[:, :1]), (X[:0], None), (X, X[:0])])
+def test_rows_and_targets_that_do_not_fit_are_refused(rows, targets):
+    with pytest.raises(InputError, match="of equal width"):
+        LandmarkBlocks(RBF(1.0), rows, targets, landmarks=2)
 
 
 def test_rows_that_are_not_finite_are_refused():
