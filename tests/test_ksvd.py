@@ -24,8 +24,9 @@ from ask_dask.estimators import compat, two_sets
 from ask_dask.estimators.sketch import Sketch
 from ask_dask.estimators.two_sets import Pairs
 from ask_dask.kernels import RBF, SNE, DirectedGraph, Linear, Polynomial, Precomputed
-from ask_dask.nystrom import Gram, resolution, scaled
+from ask_dask.nystrom import resolution
 from ask_dask.score import eta, subspace_error
+from ask_dask.solve.vectors import Gram, scaled
 
 RNG = np.random.default_rng(0)
 X, Z = RNG.normal(size=(160, 3)), RNG.normal(size=(130, 3)) + 0.3
@@ -606,8 +607,8 @@ def test_fewer_landmarks_are_a_fit_of_their_own():
 def sample(pairs, n, m):
     """The kernel at the first points, and nothing beside them."""
     chosen = two_sets.choose((np.arange(n), np.arange(m)), pairs, (n, m), 0, 0, 5)
-    placed = pairs.placed(chosen.rows, chosen.columns)
-    return two_sets.Sampled(chosen, placed.core(), *pairs.grams(placed, n, m))
+    basis = pairs.basis(chosen.rows, chosen.columns)
+    return two_sets.Sampled(chosen, basis.core(), *pairs.grams(basis, n, m))
 
 
 @pytest.mark.parametrize("center", [False, True])
@@ -683,7 +684,7 @@ def rounding(model, points, side):
     to d axes of length 1 are products themselves, off by M eps sqrt(d) |x|; so their squared distances, which are sums
     of d + 3 terms, are off by at most (2 M sqrt(d) + d + 3) eps (|x| + |z|)^2, and RBF(8) by that over 64, of its size.
     """
-    eps, at = np.finfo(float).eps, model.placed_.at.prefix(*model.n_landmarks_)
+    eps, at = np.finfo(float).eps, model.basis_.at.prefix(*model.n_landmarks_)
     own, offsets = getattr(model.vectors_, side), model.vectors_.offsets[["source", "target"].index(side)]
     block = np.abs(getattr(at, side)(two_sets.checked(model, points, side)))
     terms = len(own) + 2

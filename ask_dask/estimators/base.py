@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ask_dask import blocks, compute, score
+from ask_dask.basis import Basis
 from ask_dask.errors import PrecisionWarning, ResonanceWarning
 from ask_dask.estimators import selection
 from ask_dask.estimators.folds import check_folds, check_scored, check_weight_of_folds
@@ -28,7 +29,7 @@ from ask_dask.estimators.merge import STACKED, combine
 from ask_dask.estimators.outputs import Outputs, Task
 from ask_dask.estimators.parameters import WithKernel
 from ask_dask.estimators.plan import Sizes, check_label_memory, check_memory, is_exact, solved, solver_of
-from ask_dask.estimators.problem import Placed, Problem
+from ask_dask.estimators.problem import Problem
 from ask_dask.estimators.reference import landmark_error
 from ask_dask.estimators.saved import save
 from ask_dask.estimators.solved import Solved, precision_warning
@@ -127,10 +128,10 @@ class AsKLS(WithKernel):
         check_memory(self, solver, X, outputs, sizes)
         self.steps_: list[dict[str, Any]] = []
         with compute.measured(self.steps_, "landmarks"):
-            X, placed = self._place(X, rows, columns)
+            X, basis = self._place(X, rows, columns)
         problem = Problem(
             X,
-            placed,
+            basis,
             outputs,
             weights,
             folds,
@@ -145,7 +146,7 @@ class AsKLS(WithKernel):
         )
         found = solved(self, solver, problem, counts, apart and n_folds > 0)
         chosen = self._select(found, problem) if n_folds else 0
-        self._keep(found, chosen, placed, rows, columns)
+        self._keep(found, chosen, basis, rows, columns)
         if self.compare_exact:
             self.landmark_error_ = landmark_error(self, problem, found)
         found.finished()
@@ -179,7 +180,7 @@ class AsKLS(WithKernel):
         apart = is_exact(self) or most
         return apart, None if apart else landmarks
 
-    def _place(self, X: Any, rows: np.ndarray, columns: np.ndarray) -> tuple[Any, Placed]:
+    def _place(self, X: Any, rows: np.ndarray, columns: np.ndarray) -> tuple[Any, Basis]:
         """The kernel at the landmarks; of an exact fit X is then in memory, since every row is one."""
         row_points = blocks.take_rows(X, rows)
         column_points = row_points if columns is rows else blocks.take_rows(X, columns)
@@ -189,7 +190,7 @@ class AsKLS(WithKernel):
         kernel = self.kernel if self.kernel is not None else default_kernel(row_points)
         kernel = Symmetrised(kernel, self.symmetrise) if self.symmetrise else kernel  # type: ignore[arg-type]
         X = row_points if is_exact(self) else X
-        return X, Placed.of(kernel, X, row_points, column_points)
+        return X, Basis.of(kernel, X, row_points, column_points)
 
     def _select(self, solved: Solved, problem: Problem) -> int:
         """Score every pair on held-out rows, choose one and fit its merger."""
@@ -205,7 +206,7 @@ class AsKLS(WithKernel):
                 problem.n_folds,
                 self.merge,
                 problem.seed,
-                symmetric=problem.placed.kernel.symmetric and problem.placed.column_points is problem.placed.row_points,
+                symmetric=problem.basis.kernel.symmetric and problem.basis.column_points is problem.basis.row_points,
             )
             sound = [self._is_sound(solved, pair) for pair in range(len(solved.pairs))]
             self.cv_results_ = selection.cv_results(solved.pairs, found.metrics(), self.scoring_, sound)
@@ -231,16 +232,16 @@ class AsKLS(WithKernel):
             amplification=worst.amplification,
         )
 
-    def _keep(self, solved: Solved, pair: int, placed: Placed, rows: np.ndarray, columns: np.ndarray) -> None:
+    def _keep(self, solved: Solved, pair: int, basis: Basis, rows: np.ndarray, columns: np.ndarray) -> None:
         (n, gamma), model = solved.pairs[pair], solved.models[pair]
         self.n_landmarks_, self.gamma_ = n, gamma
         self.row_landmarks_, self.column_landmarks_ = rows[:n], columns[:n]
-        self._bind(placed)
+        self._bind(basis)
         self.singular_values_, self.solver_ = model.singular_values, model.solver
         self.n_iter_ = model.solver.get("iterations", 1)
         mean = solved.fold_mean(pair) if self.merge in STACKED else None
         self.solution_ = mean or model.solution
-        self.asymmetry_ = self._asymmetry(placed)
+        self.asymmetry_ = self._asymmetry(basis)
         self.resonance_ = self._resonance(solved, pair)
         if self.resonance_.warning:
             warnings.warn(self.resonance_.warning, ResonanceWarning, stacklevel=4)
@@ -248,15 +249,15 @@ class AsKLS(WithKernel):
         if said:
             warnings.warn(said, PrecisionWarning, stacklevel=4)
 
-    def _asymmetry(self, placed: Placed) -> float | None:
-        if placed.column_points is not placed.row_points:
+    def _asymmetry(self, basis: Basis) -> float | None:
+        if basis.column_points is not basis.row_points:
             return None
-        some = slice(0, min(ASYMMETRY_ROWS, placed.row_points.shape[0]))
-        return 0.0 if placed.kernel.symmetric else blocks.relative_asymmetry(placed.at.tile(some, some))
+        some = slice(0, min(ASYMMETRY_ROWS, basis.row_points.shape[0]))
+        return 0.0 if basis.kernel.symmetric else blocks.relative_asymmetry(basis.at.tile(some, some))
 
-    def _bind(self, placed: Placed) -> None:
-        self.placed_, self.kernel_ = placed, placed.kernel
-        self._at = placed.at.prefix(self.n_landmarks_)
+    def _bind(self, basis: Basis) -> None:
+        self.basis_, self.kernel_ = basis, basis.kernel
+        self._at = basis.at.prefix(self.n_landmarks_)
 
     def discriminants(self, X: Any) -> Any:
         """f_s and f_t side by side, (N, 2 q); numpy for arrays in memory, a lazy dask array for dask and zarr."""

@@ -54,7 +54,7 @@ def blockwise(
         every.append(found)
         for g in range(len(p.gammas)):
             sigma = system.singular_values(g)
-            solver = {"name": "landmarks", "precision": p.placed.row_points.dtype.name} | asdict(found)
+            solver = {"name": "landmarks", "precision": p.basis.row_points.dtype.name} | asdict(found)
             poles = np.zeros(0) if system.roles == 1 else sigma
             left_out = unresolved(maps, system.sums.count[-1], p.gammas[g], p.damping)
             everything = replace(system.solution(p.n_folds, g), unresolved=left_out)
@@ -69,10 +69,10 @@ def blockwise(
 
 
 def _system(p: Problem, n: int, sampled: int | None) -> tuple[BlockwiseSystem, FeatureMap]:
-    at = p.placed.at.prefix(n)
+    at = p.basis.at.prefix(n)
     with compute.measured(p.steps, "core matrix"), compute.one_blas_thread():
-        maps = p.placed.feature_map(n)
-    C, R = at.both(p.placed.row_points[:1])
+        maps = p.basis.feature_map(n)
+    C, R = at.both(p.basis.row_points[:1])
     roles = 1 if C is R and maps.target is maps.source else 2
     sizes = [len(maps.source), len(maps.target)][:roles]
     passes = Passes(p.X, p.rows, at, p.n_folds, sizes)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import zarr
 
-from ask_dask import blocks, nystrom, store
+from ask_dask import blocks, store
 from ask_dask.errors import StoreError
 from ask_dask.estimators.compat import Compatibility, Linear
 from ask_dask.estimators.ksvd import KSVD
@@ -17,12 +17,13 @@ from ask_dask.estimators.stored import (
     json_parameter,
     landmarks_parameter,
     read_array,
-    read_placed,
+    read_basis,
     with_arrays,
     without_arrays,
-    write_placed,
+    write_basis,
 )
 from ask_dask.kernels import kernel_from_dict
+from ask_dask.solve.vectors import Error, SingularVectors
 
 ARRAYS = ("singular_values", "row_landmarks", "column_landmarks")
 VECTORS = ("source", "target", "offsets")
@@ -37,7 +38,7 @@ def write(model: KSVD, group: zarr.Group) -> None:
     ]
     for name in ARRAYS:
         store.write_array(group, name, getattr(model, f"{name}_"))
-    write_placed(group, model.placed_)
+    write_basis(group, model.basis_)
     for name in VECTORS:
         store.write_array(group, f"coefficients_{name}", getattr(model.vectors_, name))
     kernel = without_arrays(model.kernel_.to_dict(), group)
@@ -52,8 +53,8 @@ def write(model: KSVD, group: zarr.Group) -> None:
         feature_names=names_of(model),
         n_components=model.n_components_,
         n_landmarks=model.n_landmarks_,
-        n_targets=model.placed_.n_rows,
-        exact_normaliser=model.placed_.targets is not None,
+        n_targets=model.basis_.n_rows,
+        exact_normaliser=model.basis_.targets is not None,
         seed=model.seed_,
         error=None if model.error_ is None else asdict(model.error_),
         **{name: getattr(model, f"{name}_") for name in FACTS},
@@ -79,15 +80,15 @@ def read(group: zarr.Group) -> KSVD:
         model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
     model.seed_, model.n_features_in_, model.kernel_ = about["seed"], about["n_features"], kernel
     model.shape_, model.n_components_ = tuple(about["shape"]), about["n_components"]
-    model.error_ = None if about["error"] is None else nystrom.Error(**about["error"])
+    model.error_ = None if about["error"] is None else Error(**about["error"])
     for name in FACTS:
         setattr(model, f"{name}_", about[name])
     for name in ARRAYS:
         setattr(model, f"{name}_", read_array(group, name))
     coefficients = {name: read_array(group, f"coefficients_{name}") for name in VECTORS}
-    vectors = nystrom.SingularVectors(values=model.singular_values_, left_out=0, **coefficients)
-    placed = read_placed(group, kernel, about["n_targets"], about["exact_normaliser"])
-    model._bind(placed, vectors, *about["n_landmarks"])
+    vectors = SingularVectors(values=model.singular_values_, left_out=0, **coefficients)
+    basis = read_basis(group, kernel, about["n_targets"], about["exact_normaliser"])
+    model._bind(basis, vectors, *about["n_landmarks"])
     model._compat = _read_compatibility(about["compat"], group)
     model._training = ((store.array(group, "left"), np.asarray), (store.array(group, "right"), np.asarray))
     return model

@@ -12,7 +12,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ask_dask import blocks, budget, compute, landmarks, moments
-from ask_dask.estimators.problem import Placed, Problem
+from ask_dask.basis import Basis
+from ask_dask.estimators.problem import Problem
 from ask_dask.estimators.selection import HeldOut
 from ask_dask.estimators.solved import Model, Solved, spread
 from ask_dask.kernels.base import Block, LandmarkKernel
@@ -32,12 +33,12 @@ def dense(problem: Problem) -> Solved:
     """Return the solutions of every gamma from the whole kernel matrix: one decomposition a training set."""
     n, p = len(problem.folds), problem
     with compute.measured(p.steps, "kernel matrix"):
-        K = Tiles(p.placed.at, n).matrix()
+        K = Tiles(p.basis.at, n).matrix()
     Y, weights = p.outputs.Y(slice(None)), p.weights.fit
 
     def system(rows: np.ndarray) -> DenseSystem:
         inside = K if len(rows) == n else K[np.ix_(rows, rows)]
-        return DenseSystem(inside, Y[rows], None if weights is None else weights[rows], p.placed.symmetric)
+        return DenseSystem(inside, Y[rows], None if weights is None else weights[rows], p.basis.symmetric)
 
     def without(fold: int) -> tuple[list[Solution], np.ndarray]:
         """Solve without a fold, at all points, and return the discriminants of the fold's rows too."""
@@ -86,7 +87,7 @@ def iterative(
     with compute.measured(p.steps, "minres"):
         Y = p.outputs.Y(slice(None))
         system = IterativeSystem(
-            Tiles(p.placed.at, n), Y, _training_sets(p), p.gammas, p.damping, nystrom, symmetric=p.placed.symmetric
+            Tiles(p.basis.at, n), Y, _training_sets(p), p.gammas, p.damping, nystrom, symmetric=p.basis.symmetric
         )
         with checkpoint.kept() if checkpoint else nullcontext():
             found = system.solve(tol, max_iter, checkpoint)
@@ -99,7 +100,7 @@ def iterative(
         nearest = system.nearest_singular_values[g]
         sigma = known if nearest is None else np.sort(np.append(known, nearest))[::-1]
         solver: dict[str, Any] = {"name": "minres"} | asdict(found)
-        poles = np.zeros(0) if p.placed.symmetric else sigma
+        poles = np.zeros(0) if p.basis.symmetric else sigma
         models.append(Model(system.solution(p.n_folds, g, sigma), sigma, poles, solver))
         for fold, solutions in enumerate(folds):
             solutions.append(system.solution(fold, g, sigma))
@@ -124,11 +125,11 @@ def _nystrom(problem: Problem, n_landmarks: int) -> Preconditioner:
     """The approximation at a uniform sample of landmarks, and its system for each training set."""
     points, n = problem.X, len(problem.folds)
     chosen = points[landmarks.uniform(n, n_landmarks, problem.seed)]
-    placed = Placed.of(problem.placed.kernel, points, chosen, chosen)
-    found = moments.gather(points, problem.rows, max(1, problem.n_folds), placed.at, placed.typical)
-    maps, total = placed.feature_map(n_landmarks), found.total()
+    basis = Basis.of(problem.basis.kernel, points, chosen, chosen)
+    found = moments.gather(points, problem.rows, max(1, problem.n_folds), basis.at, basis.typical)
+    maps, total = basis.feature_map(n_landmarks), found.total()
     training = [total - found.fold(f) for f in range(problem.n_folds)] + [total]
-    columns = partial(_columns, placed.at, n_landmarks)
+    columns = partial(_columns, basis.at, n_landmarks)
     C, R = np.hsplit(blocks.map_rows(points, columns, 2 * n_landmarks, "preconditioner"), 2)
     return Preconditioner(C, R, [LandmarkSystem(part, maps) for part in training])
 

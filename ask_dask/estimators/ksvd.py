@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ask_dask import blocks, budget, compute, nystrom
+from ask_dask.basis import Basis
 from ask_dask.errors import BudgetError, InputError
 from ask_dask.estimators import leading, two_sets
 from ask_dask.estimators.compat import Compatibility, compatible
@@ -21,18 +22,17 @@ from ask_dask.estimators.inputs import check_rows, check_seed
 from ask_dask.estimators.learned import learned
 from ask_dask.estimators.parameters import WithKernel
 from ask_dask.estimators.plan import limit
-from ask_dask.estimators.problem import Placed
 from ask_dask.estimators.reference import exact_error
 from ask_dask.estimators.saved import save
 from ask_dask.estimators.two_sets import Pairs, Sampled
 from ask_dask.kernels import Kernel
 from ask_dask.kernels.base import Block
-from ask_dask.nystrom import SingularVectors
+from ask_dask.solve.vectors import Error, SingularVectors, signed
 from ask_dask.sparse import row_bytes
 
 PARTS = (8, 4, 2)
 """The first landmarks are judged by themselves up to this part of them too."""
-PATH = ("row_landmarks", "column_landmarks", *(field.name for field in fields(nystrom.Error)))
+PATH = ("row_landmarks", "column_landmarks", *(field.name for field in fields(Error)))
 
 
 class KSVD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithKernel):
@@ -91,9 +91,9 @@ class KSVD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithKernel):
         The entry of each left vector that is largest in size, among its rows or among the row landmarks, is positive,
         and the right one has the sign that goes along.
     row_landmarks_, column_landmarks_ : row numbers of X and of Z
-    error_ : nystrom.Error or None
+    error_ : Error or None
         On landmarks: estimated distance of K V from U S and of K'U from V S, with standard errors, two of which hold
-        the true one in some 95 % (`nystrom.Error`); exact of a side whose points all are landmarks. None of an exact
+        the true one in some 95 % (`Error`); exact of a side whose points all are landmarks. None of an exact
         fit, without two probes, or where all points are landmarks.
     landmark_error_ : dict of lists: row_landmarks, column_landmarks, left, right, left_deviation, right_deviation
         Estimated errors of every count that was tried, fewest first: those of `tol`, and with `compare_fewer` an
@@ -221,20 +221,20 @@ class KSVD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithKernel):
         return X, Z
 
     def _fit_exact(self, pairs: Pairs) -> None:
-        placed = pairs.placed(np.arange(pairs.n), np.arange(pairs.m))
-        found = leading.of(placed, self, limit(self.memory))
-        if found.residuals and found.residuals[-1] > leading.tolerance(placed, self):
+        basis = pairs.basis(np.arange(pairs.n), np.arange(pairs.m))
+        found = leading.of(basis, self, limit(self.memory))
+        if found.residuals and found.residuals[-1] > leading.tolerance(basis, self):
             warnings.warn(f"After {self.max_iter} iterations the residual is {found.residuals[-1]:.2g}: raise max_iter "
                           "or tol, or use solver='arpack'.", ConvergenceWarning, stacklevel=3)  # fmt: skip
         kept = found.values > nystrom.resolution(np.float64) * found.values.max(initial=0)
         U, s, V = found.U[:, kept], found.values[kept], found.V[:, kept]
         self.residuals_: list[float] = found.residuals
-        self.error_: nystrom.Error | None = None
+        self.error_: Error | None = None
         offsets = np.zeros((2, len(s)))
         vectors = SingularVectors(V / s, U / s, offsets, s)
         if self.center:
-            offsets = np.stack([two_sets.means(pairs, placed, vectors, side) for side in ("source", "target")])
-        self._keep(placed, SingularVectors(V / s, U / s, offsets, s), U, pairs.n, pairs.m)
+            offsets = np.stack([two_sets.means(pairs, basis, vectors, side) for side in ("source", "target")])
+        self._keep(basis, SingularVectors(V / s, U / s, offsets, s), U, pairs.n, pairs.m)
 
     def _fit_landmarks(self, pairs: Pairs) -> None:
         self.residuals_ = []
@@ -279,12 +279,12 @@ class KSVD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithKernel):
         """On n row and m column landmarks: one pass over X, one over Z, the rest is small. What is unmet, in words."""
         self._check_memory(pairs, n, m)
         chosen = two_sets.choose(self.landmarks, pairs, (n, m), self.n_probes, self.oversampling, self.seed_)
-        placed = pairs.placed(chosen.rows, chosen.columns)
-        sampled = Sampled(chosen, placed.core(), *pairs.grams(placed, *chosen.in_pass))
+        basis = pairs.basis(chosen.rows, chosen.columns)
+        sampled = Sampled(chosen, basis.core(), *pairs.grams(basis, *chosen.in_pass))
         for part in self._fewer(n, m):
             self._judged(sampled.first(n // part, m // part), pairs)
         vectors = self._judged(sampled, pairs)
-        self._keep(placed, vectors, sampled.core[:n, :m] @ vectors.source - vectors.offsets[0], n, m)
+        self._keep(basis, vectors, sampled.core[:n, :m] @ vectors.source - vectors.offsets[0], n, m)
         self.row_landmarks_, self.column_landmarks_ = chosen.rows[:n], chosen.columns[:m]
         return self._unmet(vectors, pairs, n, m)
 
@@ -304,8 +304,8 @@ class KSVD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithKernel):
                 self.landmark_error_[name].append(value)
         return vectors
 
-    def _keep(self, placed: Placed, vectors: SingularVectors, U: np.ndarray, n: int, m: int) -> None:
-        self._bind(placed, nystrom.signed(vectors, U), n, m)
+    def _keep(self, basis: Basis, vectors: SingularVectors, U: np.ndarray, n: int, m: int) -> None:
+        self._bind(basis, signed(vectors, U), n, m)
         self.singular_values_ = vectors.values
         self.row_landmarks_, self.column_landmarks_ = np.arange(n), np.arange(m)
 
@@ -359,9 +359,9 @@ class KSVD(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithKernel):
         scores = partial(two_sets.scored, function=self._functions[side], values=self.singular_values_)
         return blocks.map_rows(points, scores, self.n_components_, "scores")
 
-    def _bind(self, placed: Placed, vectors: SingularVectors, n: int, m: int) -> None:
+    def _bind(self, basis: Basis, vectors: SingularVectors, n: int, m: int) -> None:
         """What gives rows of U and V of any points, from the kernel at the first n and m of its landmarks."""
-        self.placed_, self.vectors_, self.n_landmarks_, at = placed, vectors, (n, m), placed.at.prefix(n, m)
+        self.basis_, self.vectors_, self.n_landmarks_, at = basis, vectors, (n, m), basis.at.prefix(n, m)
         self._functions: dict[str, Callable[[Block], np.ndarray]] = {
             side: partial(blocks.features, columns=getattr(at, side), coefficients=getattr(vectors, side), offsets=own)
             for side, own in zip(("source", "target"), vectors.offsets, strict=True)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ask_dask import budget, compute
-from ask_dask.estimators.problem import Placed
+from ask_dask.basis import Basis
 from ask_dask.solve import singular
 from ask_dask.solve.singular import Leading
 from ask_dask.solve.tiles import Tiles
@@ -17,16 +17,16 @@ MOST_DENSE = 5000
 """Points of a side up to which "auto" decomposes the whole matrix."""
 
 
-def tolerance(placed: Placed, model: Any) -> float:
+def tolerance(basis: Basis, model: Any) -> float:
     """The residual that the exact solvers are to reach."""
-    return model.tol or TOL.get(placed.row_points.dtype, TOL[np.dtype(np.float64)])
+    return model.tol or TOL.get(basis.row_points.dtype, TOL[np.dtype(np.float64)])
 
 
-def of(placed: Placed, model: Any, bytes_: int) -> Leading:
+def of(basis: Basis, model: Any, bytes_: int) -> Leading:
     """The leading singular vectors of the kernel at all its points, as the parameters of the estimator ask for them."""
-    tiles = Tiles(placed.at, placed.row_points.shape[0], placed.column_points.shape[0])
+    tiles = Tiles(basis.at, basis.row_points.shape[0], basis.column_points.shape[0])
     n, m = tiles.shape
-    solver, tol = model.solver, tolerance(placed, model)
+    solver, tol = model.solver, tolerance(basis, model)
     if solver == "auto":
         few = max(n, m) <= MOST_DENSE and budget.svd_plan(n, m).total <= bytes_
         solver = "dense" if few else "iterated" if tiles.sparse is None else "arpack"

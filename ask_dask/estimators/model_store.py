@@ -18,10 +18,10 @@ from ask_dask.estimators.stored import (
     json_values,
     landmarks_parameter,
     read_array,
-    read_placed,
+    read_basis,
     with_arrays,
     without_arrays,
-    write_placed,
+    write_basis,
 )
 from ask_dask.kernels import kernel_from_dict
 from ask_dask.solve import Resonance, Solution
@@ -31,8 +31,8 @@ ESTIMATORS = {cls.__name__: cls for cls in (AsKLSClassifier, AsKLSRegressor)}
 
 def write(model: AsKLS, group: zarr.Group) -> None:
     """Write a fitted estimator into a group that is open for writing."""
-    placed = model.placed_
-    write_placed(group, placed)
+    basis = model.basis_
+    write_basis(group, basis)
     for name in ("row_landmarks_", "column_landmarks_", "singular_values_"):
         store.write_array(group, name.rstrip("_"), getattr(model, name))
     for name in ("source", "target", "intercepts"):
@@ -66,16 +66,16 @@ def write(model: AsKLS, group: zarr.Group) -> None:
         gamma=model.gamma_,
         n_landmarks=model.n_landmarks_,
         n_outputs=model.n_outputs_,
-        n_rows=placed.n_rows,
+        n_rows=basis.n_rows,
         n_features=model.n_features_in_,
         feature_names=names_of(model),
         seed=model.seed_,
         scoring=model.scoring_,
-        dtype=str(placed.row_points.dtype),
+        dtype=str(basis.row_points.dtype),
         resonance=model.resonance_.to_dict(),
         solver=model.solver_,
         asymmetry=model.asymmetry_,
-        exact_normaliser=placed.targets is not None,
+        exact_normaliser=basis.targets is not None,
         **optional,
     )
 
@@ -129,7 +129,7 @@ def read(group: zarr.Group) -> AsKLS:
         model.cv_results_ = {
             k: np.array([np.nan if x is None else x for x in v]) for k, v in about["cv_results"].items()
         }
-    model._bind(read_placed(group, kernel, about["n_rows"], about["exact_normaliser"]))
+    model._bind(read_basis(group, kernel, about["n_rows"], about["exact_normaliser"]))
     return model
 
 

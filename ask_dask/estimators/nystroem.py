@@ -78,10 +78,10 @@ class AsymmetricNystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, With
         pairs = Pairs.of(self.kernel, X, Z, self.seed_)
         n, m = two_sets.counts(self.n_landmarks, self.landmarks, pairs)
         chosen = two_sets.choose(self.landmarks, pairs, (n, m), self.n_probes, self.oversampling, self.seed_)
-        placed = pairs.placed(chosen.rows, chosen.columns)
-        core = placed.core()
+        basis = pairs.basis(chosen.rows, chosen.columns)
+        core = basis.core()
         self.maps_ = nystrom.fitted_map(chosen.fitted(core), n, m, nystrom.resolution(X.dtype), chosen.judge(core))
-        self._at, self.kernel_ = placed.at.prefix(n, m), pairs.kernel
+        self._at, self.kernel_ = basis.at.prefix(n, m), pairs.kernel
         self.row_landmarks_, self.column_landmarks_ = chosen.rows[:n], chosen.columns[:m]
         return self
 

@@ -28,12 +28,12 @@ def on_landmarks(problem: Problem, counts: Sequence[int], checkpoint: Checkpoint
     checkpoint : Checkpoint, optional
         Where the sums of the pass are kept.
     """
-    placed, units = problem.placed, _Units.of(problem.outputs)
+    basis, units = problem.basis, _Units.of(problem.outputs)
     with compute.measured(problem.steps, "moments", **blocks.cut(problem.X, counts[-1])):
         rows = replace(problem.rows, outputs=partial(units.encode, problem.rows.outputs))
-        found = moments.gather(problem.X, rows, max(1, problem.n_folds), placed.at, placed.typical, checkpoint)
+        found = moments.gather(problem.X, rows, max(1, problem.n_folds), basis.at, basis.typical, checkpoint)
     with compute.measured(problem.steps, "core matrix"), compute.one_blas_thread():
-        maps = {n: placed.feature_map(n) for n in counts}
+        maps = {n: basis.feature_map(n) for n in counts}
     with compute.measured(problem.steps, "solve"):
         total = found.total()
 
@@ -60,7 +60,7 @@ def _models(problem: Problem, training: Moments, maps: FeatureMap, units: "_Unit
             safe = system.safe_gamma(gamma, p.damping, p.ridge) if told else None
             solver = {
                 "name": "landmarks",
-                "precision": p.placed.row_points.dtype.name,
+                "precision": p.basis.row_points.dtype.name,
                 "rounding": solution.rounding,
                 "unresolved": solution.unresolved,
             }

@@ -227,7 +227,7 @@ def iterated(problem: Problem, estimator: Any, checkpoint: Checkpoint | None = N
     X, n = problem.X, len(problem.folds)
     given = is_exact(estimator) and estimator.preconditioner != "auto"  # on landmarks it counts rows
     landmarks = _wanted(estimator) if given else 0
-    sparse = getattr(problem.placed.at, "sparse", None) is not None  # then landmarks know little, and steps are cheap
+    sparse = getattr(problem.basis.at, "sparse", None) is not None  # then landmarks know little, and steps are cheap
     if not given and not sparse:
         n_gammas, damped = len(problem.gammas), problem.damping > 0
         plan = _minres_plan(X, problem.outputs, problem.n_folds, n_gammas, damped)
@@ -241,9 +241,9 @@ def _checkpoint(estimator: Any, solver: str, problem: Problem) -> Checkpoint | N
     """Where the fit may go on; gammas and damping decide what is iterated, and of moments nothing."""
     if estimator.checkpoint is None:
         return None
-    placed = problem.placed
-    parts = [problem.X, problem.outputs.y, problem.folds, problem.weights.fit, placed.kernel.to_dict()]
-    parts += [] if is_exact(estimator) else [placed.row_points, placed.column_points]
+    basis = problem.basis
+    parts = [problem.X, problem.outputs.y, problem.folds, problem.weights.fit, basis.kernel.to_dict()]
+    parts += [] if is_exact(estimator) else [basis.row_points, basis.column_points]
     parts += [problem.gammas, problem.damping, str(estimator.preconditioner)] if solver == "minres" else []
     return Checkpoint(estimator.checkpoint, store.fingerprint(*(piece for part in parts for piece in _pieces(part))))
 

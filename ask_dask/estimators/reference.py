@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from ask_dask import blocks, budget, compute, landmarks
+from ask_dask.basis import Basis
 from ask_dask.estimators import leading
 from ask_dask.estimators.exact import dense
 from ask_dask.estimators.plan import iterated, limit
-from ask_dask.estimators.problem import Placed, Problem
+from ask_dask.estimators.problem import Problem
 from ask_dask.estimators.solved import Model, Solved
 from ask_dask.estimators.two_sets import Pairs
 from ask_dask.score import eta, subspace_error
@@ -27,13 +28,13 @@ def landmark_error(estimator: Any, problem: Problem, found: Solved) -> dict[str,
     X, n, gamma = problem.X, problem.X.shape[0], estimator.gamma_
     with compute.measured(problem.steps, "exact solution"):
         points = blocks.take_rows(X, np.arange(n))
-        placed = Placed.of(problem.placed.kernel, points, points, points)
-        whole = replace(problem, X=points, placed=placed, n_folds=0, gammas=(gamma,))
+        basis = Basis.of(problem.basis.kernel, points, points, points)
+        whole = replace(problem, X=points, basis=basis, n_folds=0, gammas=(gamma,))
         reference = _exact(whole, estimator)
         some = points[np.sort(landmarks.uniform(n, min(ROWS, n), problem.seed))]
-        expected = _f(some, placed, n, reference.solution)
+        expected = _f(some, basis, n, reference.solution)
         of_counts = found.on_all_rows(gamma)
-        errors = [_relative(_f(some, problem.placed, n, s) - expected, expected) for n, s in of_counts.items()]
+        errors = [_relative(_f(some, problem.basis, n, s) - expected, expected) for n, s in of_counts.items()]
     return {
         "reference": f"exact, {reference.solver['name']}",
         "n_landmarks": list(of_counts),
@@ -56,7 +57,7 @@ def exact_error(model: Any, pairs: Pairs) -> dict[str, Any]:
     BudgetError
         The exact decomposition does not fit the memory.
     """
-    exact = leading.of(pairs.placed(np.arange(pairs.n), np.arange(pairs.m)), model, limit(model.memory))
+    exact = leading.of(pairs.basis(np.arange(pairs.n), np.arange(pairs.m)), model, limit(model.memory))
     found = [np.asarray(side) for side in (model.left_singular_vectors_, model.right_singular_vectors_)]
     r = min(len(exact.values), found[0].shape[1])
     U, V, found = exact.U[:, :r], exact.V[:, :r], [side[:, :r] for side in found]
@@ -70,8 +71,8 @@ def _exact(problem: Problem, estimator: Any) -> Model:
     return (dense(problem) if plan.total <= limit(estimator.memory) else iterated(problem, estimator)).models[0]
 
 
-def _f(points: Any, placed: Placed, n: int, s: Solution) -> np.ndarray:
-    return blocks.discriminants(points, placed.at.prefix(n), s.source, s.target, s.intercepts)
+def _f(points: Any, basis: Basis, n: int, s: Solution) -> np.ndarray:
+    return blocks.discriminants(points, basis.at.prefix(n), s.source, s.target, s.intercepts)
 
 
 def _relative(error: np.ndarray, expected: np.ndarray) -> tuple[float, float]:

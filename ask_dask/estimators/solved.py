@@ -105,10 +105,10 @@ def held_out_of(problem: Problem, folds: Sequence[Sequence[Solution]]) -> HeldOu
     """
     if not folds:
         return None
-    p, kernels = problem, [problem.placed.at]
+    p, kernels = problem, [problem.basis.at]
     with compute.measured(p.steps, "held-out scores"):
-        if p.placed.targets is not None:
-            kernels = [p.placed.normalised_without(p.folds == fold).at for fold in range(p.n_folds)]
+        if p.basis.targets is not None:
+            kernels = [p.basis.normalised_without(p.folds == fold).at for fold in range(p.n_folds)]
         return predict_held_out(p.X, kernels, folds, p.folds, p.scored)
 
 
@@ -152,7 +152,7 @@ def fold_by_fold(
         solved = engine(inside, sorted(set(counts_kept)))
         places = [solved.pairs.index((count, gamma)) for count in counts_kept for gamma in problem.gammas]
         solutions = [solved.models[place].solution for place in places]
-        kernels.append(inside.placed.at)
+        kernels.append(inside.basis.at)
         inner.append(solutions)
         folds.append([spread(s, kept, n) for s, (n, _) in zip(solutions, found.pairs, strict=True)])
     with compute.measured(problem.steps, "held-out scores"):

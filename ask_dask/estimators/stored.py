@@ -15,28 +15,28 @@ import zarr
 from zarr.storage import FsspecStore, LocalStore, MemoryStore
 
 from ask_dask import store
+from ask_dask.basis import Basis
 from ask_dask.errors import StoreError
 from ask_dask.estimators.inputs import LARGEST_LABEL
-from ask_dask.estimators.problem import Placed
 from ask_dask.kernels.base import Block, Kernel
 from ask_dask.sparse import checked
 
 
-def write_placed(group: zarr.Group, placed: Placed) -> None:
+def write_basis(group: zarr.Group, basis: Basis) -> None:
     """The points that a kernel at landmarks needs, each once."""
-    write_points(group, "row_points", placed.row_points)
-    if placed.column_points is not placed.row_points:
-        write_points(group, "column_points", placed.column_points)
-    if placed.targets is not None and placed.targets is not placed.row_points:
-        write_points(group, "targets", placed.targets)
+    write_points(group, "row_points", basis.row_points)
+    if basis.column_points is not basis.row_points:
+        write_points(group, "column_points", basis.column_points)
+    if basis.targets is not None and basis.targets is not basis.row_points:
+        write_points(group, "targets", basis.targets)
 
 
-def read_placed(group: zarr.Group, kernel: Kernel, n_rows: int, exact_normaliser: bool) -> Placed:
-    """The kernel at the points that `write_placed` wrote."""
+def read_basis(group: zarr.Group, kernel: Kernel, n_rows: int, exact_normaliser: bool) -> Basis:
+    """The kernel at the points that `write_basis` wrote."""
     rows = read_points(group, "row_points")
     columns = read_points(group, "column_points") if "column_points" in group else rows
     targets = (read_points(group, "targets") if "targets" in group else rows) if exact_normaliser else None
-    return Placed(kernel, rows, columns, n_rows, targets)
+    return Basis(kernel, rows, columns, n_rows, targets)
 
 
 def without_arrays(spec: Any, group: zarr.Group) -> Any:

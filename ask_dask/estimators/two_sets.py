@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from ask_dask import blocks, landmarks, moments, nystrom
+from ask_dask.basis import TYPICAL_ROWS, Basis
 from ask_dask.errors import InputError
 from ask_dask.estimators.inputs import check_rows, default_kernel
-from ask_dask.estimators.problem import TYPICAL_ROWS, Placed
 from ask_dask.kernels.base import Block, Kernel
 from ask_dask.moments import Rows
-from ask_dask.nystrom import Gram, Judge, SingularVectors
+from ask_dask.nystrom import Judge
+from ask_dask.solve.vectors import Error, Gram, SingularVectors, estimated_error, orthonormal, scaled
 
 
 @dataclass(frozen=True)
@@ -46,20 +47,20 @@ class Pairs:
         """Whether each point is source and target."""
         return self.X is self.Z
 
-    def placed(self, rows: np.ndarray, columns: np.ndarray) -> Placed:
+    def basis(self, rows: np.ndarray, columns: np.ndarray) -> Basis:
         """The kernel at landmarks; their points are one object where X and Z are and their numbers agree."""
         row_points = blocks.take_rows(self.X, rows)
         blocks.require_finite(row_points, rows)
         one = self.same and (columns is rows or np.array_equal(rows, columns))
         column_points = row_points if one else blocks.take_rows(self.Z, columns)
         blocks.require_finite(column_points, columns)
-        return Placed.of(self.kernel, self.Z, row_points, column_points)
+        return Basis.of(self.kernel, self.Z, row_points, column_points)
 
-    def grams(self, placed: Placed, n: int, m: int) -> tuple[Gram, Gram]:
+    def grams(self, basis: Basis, n: int, m: int) -> tuple[Gram, Gram]:
         """Of the first m columns of C over X and the first n of R' over Z; one pass where X is Z."""
-        at, (rows, columns) = placed.at.prefix(n, m), (placed.row_points, placed.column_points)
+        at, (rows, columns) = basis.at.prefix(n, m), (basis.row_points, basis.column_points)
         if self.same:
-            sides = moments.gather(self.X, _unlabelled(self.n), 1, at, placed.typical, per_row=n + m, pivots=0).sides
+            sides = moments.gather(self.X, _unlabelled(self.n), 1, at, basis.typical, per_row=n + m, pivots=0).sides
             return Gram.of(self.n, sides[0]), Gram.of(self.m, sides[-1])
         return _gram(self.X, OneRole(at.source), rows, m), _gram(self.Z, OneRole(at.target), columns, n)
 
@@ -88,9 +89,9 @@ def _as_they_are(y: np.ndarray) -> np.ndarray:
     return y
 
 
-def means(pairs: Pairs, placed: Placed, vectors: SingularVectors, side: str) -> np.ndarray:
+def means(pairs: Pairs, basis: Basis, vectors: SingularVectors, side: str) -> np.ndarray:
     """Mean over all points of their kernel columns times the coefficients of a side, (r,)."""
-    X, columns = (pairs.X, placed.at.source) if side == "source" else (pairs.Z, placed.at.target)
+    X, columns = (pairs.X, basis.at.source) if side == "source" else (pairs.Z, basis.at.target)
     coefficients = getattr(vectors, side)
     zero = np.zeros(coefficients.shape[1])
     return blocks.map_rows(X, lambda b: blocks.features(b, columns, coefficients, zero), len(zero), None).mean(0)
@@ -226,19 +227,19 @@ class Sampled:
         n, m = self.chosen.n_landmarks
         at = self.C.at(slice(m)), self.R.at(slice(n))
         if method == "scaled":
-            return nystrom.scaled(self.core[:n, :m], *at, n_components, center, rcond)
+            return scaled(self.core[:n, :m], *at, n_components, center, rcond)
         squared = np.sqrt(rcond)  # what Grams, which hold squares, can resolve
         maps = nystrom.fitted_map(self.chosen.fitted(self.core), n, m, squared, self.chosen.judge(self.core))
-        return nystrom.orthonormal(maps, *at, n_components, center, squared)
+        return orthonormal(maps, *at, n_components, center, squared)
 
-    def error(self, vectors: SingularVectors, center: bool) -> nystrom.Error | None:
+    def error(self, vectors: SingularVectors, center: bool) -> Error | None:
         """Estimated from the probes; of a side whose points all are landmarks it is exact. None where all of both are,
         or where one has neither that nor two probes."""
         (n, m), (rows, columns) = self.chosen.n_landmarks, self.chosen.in_pass
         complete = n == self.C.count, m == self.R.count
         if all(complete) or not (complete[0] or rows - n > 1) or not (complete[1] or columns - m > 1):
             return None
-        return nystrom.estimated_error(vectors, self.chosen.probed(self.core), self.C, self.R, center)
+        return estimated_error(vectors, self.chosen.probed(self.core), self.C, self.R, center)
 
 
 def choose(how: Any, pairs: Pairs, n_landmarks: tuple[int, int], n_probes: int, oversampling: Any, seed: int) -> Chosen:

@@ -43,7 +43,7 @@ def write_predictions(model: "AsKLS", data: zarr.Group, group: zarr.Group, memor
         budget.predict_plan,
         shard=min(n, store.rows_of_shard(X, SHARDS)),
         row_bytes=row_bytes(X),
-        n_landmarks=model.placed_.row_points.shape[0],
+        n_landmarks=model.basis_.row_points.shape[0],
         n_outputs=q,
         n_classes=n_classes,
     )

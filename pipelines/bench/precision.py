@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.datasets import make_friedman1
 
 from ask_dask import blocks, moments, nystrom
-from ask_dask.estimators.problem import TYPICAL_ROWS
+from ask_dask.basis import TYPICAL_ROWS
 from ask_dask.kernels import RBF, SNE, Kernel, Laplacian, StudentT
 from ask_dask.kernels.base import Columns
 from ask_dask.moments.frame import PIVOTS

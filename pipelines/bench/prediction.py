@@ -64,7 +64,7 @@ def moment_seconds(X: zarr.Array, y: np.ndarray, model: AsKLSClassifier) -> floa
     """Seconds of the pass to the moments of five folds."""
     folds = np.random.default_rng(0).integers(0, FOLDS, len(y)).astype(np.int16)
     rows = Outputs("classification", y, np.arange(2)).rows(folds, None)
-    return made.timed(lambda: moments.gather(X, rows, FOLDS, model.placed_.at, model.placed_.typical))
+    return made.timed(lambda: moments.gather(X, rows, FOLDS, model.basis_.at, model.basis_.typical))
 
 
 def main(rows: int, repeats: int) -> None:

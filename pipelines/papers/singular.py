@@ -20,7 +20,9 @@ from sklearn.utils.extmath import randomized_svd
 
 from ask_dask import KSVD, nystrom
 from ask_dask.kernels import Kernel, Precomputed
-from ask_dask.nystrom import Gram, Judge
+from ask_dask.nystrom import Judge
+from ask_dask.solve import vectors
+from ask_dask.solve.vectors import Gram
 
 Vectors = tuple[np.ndarray, np.ndarray]
 Error = Callable[[np.ndarray, np.ndarray], float]
@@ -38,7 +40,7 @@ class Way:
 
 def scaled(core: np.ndarray, C: np.ndarray, R: np.ndarray, r: int) -> Vectors:
     """Eq. (9) from K[I, J] (any core that begins with it), K[:, J] and K[I, :]."""
-    found = nystrom.scaled(core[: len(R), : C.shape[1]], *_grams(C, R), r, False, nystrom.resolution(C.dtype))
+    found = vectors.scaled(core[: len(R), : C.shape[1]], *_grams(C, R), r, False, nystrom.resolution(C.dtype))
     return C @ found.source.astype(C.dtype), R.T @ found.target.astype(C.dtype)
 
 
@@ -51,7 +53,7 @@ def orthonormal(core: np.ndarray, C: np.ndarray, R: np.ndarray, r: int) -> Vecto
     m, seen, cut = len(R), max(len(R), len(core) - PROBES), np.sqrt(nystrom.resolution(C.dtype))
     judge = Judge(core[seen:, :m], core[:m, seen:], core[seen:, seen:]) if len(core) > seen else None
     maps = nystrom.fitted_map(core[:seen, :seen], m, m, cut, judge)
-    found = nystrom.orthonormal(maps, *_grams(C, R), r, False, cut)
+    found = vectors.orthonormal(maps, *_grams(C, R), r, False, cut)
     return (C @ found.source).astype(dtype), (R.T @ found.target).astype(dtype)
 
 
