@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ask_dask import blocks, nystrom
-from ask_dask.kernels.base import Block, Kernel, LandmarkKernel
+from ask_dask.kernels.base import Block, Columns, Kernel, LandmarkKernel
 
 TYPICAL_ROWS = 256
 """Landmarks whose mean kernel columns are subtracted while moments are summed."""
@@ -55,6 +55,10 @@ class Basis:
         """The kernel at the landmarks."""
         return self.kernel.at(self.row_points, self.column_points, self.n_rows, self.targets)
 
+    def columns(self, target: bool) -> Columns:
+        """Return the kernel columns that a pass sums: those of both roles, or of the source alone."""
+        return self.at if target else _Source(self.at)
+
     @property
     def typical(self) -> Block:
         """A few rows, around whose kernel columns moments are summed."""
@@ -76,3 +80,14 @@ class Basis:
     def feature_map(self, n: int) -> nystrom.FeatureMap:
         """Return the feature maps of the first n landmarks."""
         return nystrom.feature_map(self.core(n), nystrom.resolution(self.row_points.dtype), self.symmetric)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The source's columns of a kernel at landmarks, where a pass takes those of both roles."""
+
+    at: LandmarkKernel
+
+    def both(self, X: Block) -> tuple[np.ndarray, np.ndarray]:
+        C = self.at.source(X)
+        return C, C

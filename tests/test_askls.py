@@ -143,7 +143,7 @@ def test_one_pass_gives_what_separate_fits_give():
         rows = moments.Rows(2.0 * y[train, None] - 1, np.asarray, np.zeros(len(train), int))
         found = moments.of_rows(X[train], rows, at, 1)
         maps = nystrom.feature_map(at.source(points), nystrom.resolution(np.float64))
-        solution = LandmarkSystem(found, maps).solve(gamma)
+        solution = LandmarkSystem(moments.Centred.of(found, maps)).solve(gamma)
         f = blocks.discriminants(X[test], at, solution.source, solution.target, solution.intercepts)
         assert roc_auc_score(y[test], f.mean(1)) == pytest.approx(auroc, abs=1e-9)
 

@@ -198,7 +198,7 @@ def test_a_checkpoint_of_an_older_release_is_refused(tmp_path, monkeypatch):
     with monkeypatch.context() as older:
         older.setitem(store.VERSIONS, "checkpoint", 2)
         store.Checkpoint(path, "p").offer(lambda: {"done": np.array([3, 100]), "count": np.ones(3)}, last=True)
-    said = r"kept\.zarr is a checkpoint store of version 2 and this release reads version 6.* replaced with --overwrite"
+    said = r"kept\.zarr is a checkpoint store of version 2 and this release reads version 7.* replaced with --overwrite"
     with pytest.raises(CheckpointError, match=said):
         model(path).fit(stored(tmp_path / "x"), y)
 

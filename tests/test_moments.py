@@ -187,7 +187,7 @@ def test_a_frame_holds_numbers_of_the_precision_of_the_blocks(dtype):
     out = np.empty_like(C)
     assert frame.columns(C, out) is out
     plain, alone = Frame.of(C[:3]), np.empty_like(C)
-    assert plain.columns(C).dtype == dtype and len(plain.prefix(2)[0].offset) == 2
+    assert plain.columns(C).dtype == dtype and len(plain.pick(np.arange(2))[0].offset) == 2
     assert plain.columns(C, alone) is alone and alone.dtype == dtype
     np.testing.assert_allclose(alone, C - C[:3].mean(0), atol=50 * frame.eps)
     rest = np.setdiff1d(np.arange(6), frame.pivots)

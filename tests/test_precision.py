@@ -33,9 +33,9 @@ def test_a_frame_changes_coordinates_and_nothing_else(seed, m, n_sampled, dtype)
     around = exact - frame.origin
     np.testing.assert_allclose(frame.squares(E.T @ E), (around**2).sum(0), rtol=tolerance, atol=tolerance)
     n = int(random.integers(1, m + 1))
-    smaller, kept = frame.prefix(n)
+    smaller, kept = frame.pick(np.arange(n))
     np.testing.assert_allclose(E[:, kept] @ smaller.transform(T[:n]), around[:, :n] @ T[:n], atol=tolerance)
-    again, inside = smaller.prefix(1)
+    again, inside = smaller.pick(np.arange(1))
     np.testing.assert_allclose(E[:, kept][:, inside] @ again.transform(T[:1]), around[:, :1] @ T[:1], atol=tolerance)
 
 
@@ -61,7 +61,7 @@ def solved(kernel, dtype, pivots=24, m=250):
     maps = nystrom.feature_map(kernel.at(points, points, len(X)).source(points), 4e-6, kernel.symmetric)
     rows = moments.Rows(y[:, None], np.asarray, np.zeros(len(X), int))
     found = moments.of_rows(X.astype(dtype), rows, at, 1, moments.frames_of(at, points.astype(dtype), pivots))
-    return at, LandmarkSystem(found, maps)
+    return at, LandmarkSystem(moments.Centred.of(found, maps))
 
 
 @pytest.mark.parametrize("kernel", [RBF(3.0), SNE(2.0), StudentT()], ids=repr)

@@ -25,7 +25,7 @@ def system(X, Y, rows, columns, kernel=SNE_KERNEL, rcond=1e-12):
     rows, columns = X[rows], X[columns]
     at = kernel.at(rows, rows if shared else columns, len(X), X)
     found = moments.of_rows(X, rows_of(Y), at, 1)
-    return at, LandmarkSystem(found, nystrom.feature_map(at.source(rows), rcond))
+    return at, LandmarkSystem(moments.Centred.of(found, nystrom.feature_map(at.source(rows), rcond)))
 
 
 def decisions(at, solution, X):
@@ -98,7 +98,7 @@ def test_an_indefinite_symmetric_kernel_on_all_landmarks_is_the_dual():
     numbers, y = np.arange(20)[:, None], np.random.default_rng(10).normal(size=(20, 2))
     at = Precomputed(INDEFINITE).at(numbers, numbers, 20)
     found = moments.of_rows(numbers, rows_of(y), at, 1)
-    solver = LandmarkSystem(found, nystrom.feature_map(INDEFINITE, 1e-12))
+    solver = LandmarkSystem(moments.Centred.of(found, nystrom.feature_map(INDEFINITE, 1e-12)))
     expected = oracle.askls_dual(INDEFINITE, y, 0.7)
     f_source, f_target = decisions(at, solver.solve(0.7), numbers)
     np.testing.assert_allclose(f_source, expected.source(INDEFINITE), atol=1e-9)
@@ -113,7 +113,9 @@ def test_an_indefinite_symmetric_kernel_treated_is_the_primal_or_the_dual(treatm
     kernel = Symmetrised(Precomputed(INDEFINITE), "mean") if symmetric else Precomputed(INDEFINITE)
     at, maps = kernel.at(numbers, numbers, 20), nystrom.feature_map(INDEFINITE, 1e-12, symmetric)
     assert len(moments.of_rows(numbers, rows_of(y), at, 1).sides) == 2 - symmetric
-    solution = LandmarkSystem(moments.of_rows(numbers, rows_of(y), at, 1), maps).solve(0.7, **treatment)
+    solution = LandmarkSystem(moments.Centred.of(moments.of_rows(numbers, rows_of(y), at, 1), maps)).solve(
+        0.7, **treatment
+    )
     if "ridge" in treatment:
         source, target = INDEFINITE @ maps.source, INDEFINITE.T @ maps.target
         w, v, intercepts = oracle.askls_primal(source, target, y, 0.7, **treatment)

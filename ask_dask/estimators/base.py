@@ -1,7 +1,6 @@
 """What the AsK-LS estimators share: the fit, the two discriminants, and what became of the system."""
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,34 +12,22 @@ from ask_dask import blocks, compute, score
 from ask_dask.basis import Basis
 from ask_dask.errors import PrecisionWarning, ResonanceWarning
 from ask_dask.estimators import selection
-from ask_dask.estimators.folds import check_folds, check_scored, check_weight_of_folds
-from ask_dask.estimators.inputs import (
-    check_gammas,
-    check_parameters,
-    check_rows,
-    check_seed,
-    check_size,
-    check_weights,
-    choose_landmarks,
-    default_kernel,
-    in_memory,
-)
+from ask_dask.estimators.fitted import Fit, LandmarkEstimator
+from ask_dask.estimators.inputs import check_gammas, check_parameters, check_rows, default_bandwidth
 from ask_dask.estimators.merge import STACKED, combine
-from ask_dask.estimators.outputs import Outputs, Task
-from ask_dask.estimators.parameters import WithKernel
-from ask_dask.estimators.plan import Sizes, check_label_memory, check_memory, is_exact, solved, solver_of
+from ask_dask.estimators.outputs import Outputs
+from ask_dask.estimators.plan import Sizes, check_memory, solved, solver_of
 from ask_dask.estimators.problem import Problem
 from ask_dask.estimators.reference import landmark_error
-from ask_dask.estimators.saved import save
 from ask_dask.estimators.solved import Solved, precision_warning
-from ask_dask.kernels import Kernel, Symmetrised
-from ask_dask.solve import TOO_ROUGH, Resonance, resonance
+from ask_dask.kernels import SNE, Kernel, Symmetrised
+from ask_dask.solve import TOO_ROUGH, AsKLSSolve, Resonance, resonance
 
 ASYMMETRY_ROWS = 1000
 """Landmarks between which the asymmetry of the kernel is measured."""
 
 
-class AsKLS(WithKernel):
+class AsKLS(LandmarkEstimator):
     """The parameters and the fit that the classifier and the regressor share."""
 
     def __init__(
@@ -88,109 +75,38 @@ class AsKLS(WithKernel):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.target_tags.multi_output = True
         return tags
 
-    @abstractmethod
-    def _check_y(self, y: Any, n_rows: int) -> Outputs:
-        """The labels as outputs; sets what the estimator keeps of them."""
+    @property
+    def exact(self) -> bool:  # type: ignore[override]
+        """Whether the whole kernel matrix is solved; a ridge lives in the features of landmarks."""
+        return self.n_landmarks is None and not self.ridge and isinstance(self.landmarks, str)
 
-    def _class_weights(self, y: Any) -> np.ndarray | None:
-        """(N,) weights of the rows by their class."""
-        return None
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
-        X = check_rows(self, X, reset=True)
-        check_label_memory(self, X.shape[0], y, sample_weight)
-        outputs = self._check_y(y, X.shape[0])
-        if outputs.task == "regression":
-            check_size(outputs.y, X.dtype)
-        self.task_: Task = outputs.task
-        self.n_outputs_ = outputs.q
+    def _method(self, outputs: Outputs) -> AsKLSSolve:
         gammas = check_gammas(self.gamma)
         self.scoring_ = self.scoring or score.OF_TASK[outputs.task][0]
         check_parameters(self, outputs.task, gammas)
-        self.seed_ = check_seed(self.random_state)
-        folds, n_folds = check_folds(self.cv, X.shape[0], outputs.codes, self.seed_, in_memory(groups, "groups"))
-        weights = check_weights(sample_weight, self._class_weights(y), X.shape[0])
-        rows, columns, counts = choose_landmarks(
-            self.landmarks, self.n_landmarks, X, self.kernel, outputs.codes, self.seed_
-        )
-        n_folds = 0 if self.cv is None else n_folds
-        check_weight_of_folds(weights, folds, n_folds)
-        apart, unlike_new = self._held_out_rows(X.shape[0], rows, columns, counts, outputs.codes, weights.fit)
-        scored = selection.sampled_rows(X.shape[0], self.max_scored_rows, self.seed_, unlike_new)
-        if n_folds:
-            check_scored(scored, folds, weights)
-        sizes = Sizes.of(self, X, outputs, counts, n_folds, len(gammas))
+        return AsKLSSolve(gammas, self.damping, self.ridge)
+
+    def _default_kernel(self, points: Any) -> Kernel:
+        return SNE(default_bandwidth(points))
+
+    def _shaped(self, kernel: Kernel) -> Kernel:
+        return Symmetrised(kernel, self.symmetrise) if self.symmetrise else kernel  # type: ignore[arg-type]
+
+    def _plan(self, fit: Fit) -> str:
+        sizes = Sizes.of(self, fit.X, fit.outputs, fit.counts, fit.n_folds, len(fit.method.grid))
         solver = solver_of(self, sizes)
-        check_memory(self, solver, X, outputs, sizes)
-        self.steps_: list[dict[str, Any]] = []
-        with compute.measured(self.steps_, "landmarks"):
-            X, basis = self._place(X, rows, columns)
-        problem = Problem(
-            X,
-            basis,
-            outputs,
-            weights,
-            folds,
-            n_folds,
-            gammas,
-            self.damping,
-            self.ridge,
-            self.seed_,
-            (rows, columns),
-            scored,
-            self.steps_,
-        )
-        found = solved(self, solver, problem, counts, apart and n_folds > 0)
-        chosen = self._select(found, problem) if n_folds else 0
-        self._keep(found, chosen, basis, rows, columns)
+        check_memory(self, solver, fit.X, fit.outputs, sizes)
+        return solver
+
+    def _solved(self, engine: str, problem: Problem, counts: Sequence[int], apart: bool) -> Solved:
+        return solved(self, engine, problem, counts, apart)
+
+    def _finish(self, solved: Solved, problem: Problem) -> None:
         if self.compare_exact:
-            self.landmark_error_ = landmark_error(self, problem, found)
-        found.finished()
-        return self
-
-    def _held_out_rows(
-        self,
-        n_rows: int,
-        rows: np.ndarray,
-        columns: np.ndarray,
-        counts: tuple[int, ...],
-        codes: np.ndarray | None,
-        weight: np.ndarray | None,
-    ) -> tuple[bool, np.ndarray | None]:
-        """Return whether each fold needs landmarks and normalisers of its own, and the rows that are not scored.
-
-        A held-out row must be like a new one: neither a landmark nor a target that its own kernel is normalised over.
-        Where a kernel has no normaliser and every row is a landmark, a row without its label is like a new one. Where
-        landmarks are most of the rows, of a class or of the weight, the others cannot stand for all.
-        """
-        relative = self.kernel is None or self.kernel.relative or self.symmetrise in ("K'K", "KK'")
-        if (is_exact(self) or counts[0] == n_rows) and not relative:
-            return False, None
-        landmarks = np.union1d(rows, columns)
-        most = 2 * len(landmarks) > n_rows
-        if weight is not None:
-            most = most or 2 * weight[landmarks].sum() > weight.sum()
-        if codes is not None:
-            taken = np.bincount(codes[landmarks])
-            most = most or any(2 * count > (codes == code).sum() for code, count in enumerate(taken) if count)
-        apart = is_exact(self) or most
-        return apart, None if apart else landmarks
-
-    def _place(self, X: Any, rows: np.ndarray, columns: np.ndarray) -> tuple[Any, Basis]:
-        """The kernel at the landmarks; of an exact fit X is then in memory, since every row is one."""
-        row_points = blocks.take_rows(X, rows)
-        column_points = row_points if columns is rows else blocks.take_rows(X, columns)
-        blocks.require_finite(row_points, rows)
-        if is_exact(self):  # rounded entries would be amplified where the regularisation is weak
-            row_points = column_points = row_points.astype(np.float64, copy=False)
-        kernel = self.kernel if self.kernel is not None else default_kernel(row_points)
-        kernel = Symmetrised(kernel, self.symmetrise) if self.symmetrise else kernel  # type: ignore[arg-type]
-        X = row_points if is_exact(self) else X
-        return X, Basis.of(kernel, X, row_points, column_points)
+            self.landmark_error_ = landmark_error(self, problem, solved)
 
     def _select(self, solved: Solved, problem: Problem) -> int:
         """Score every pair on held-out rows, choose one and fit its merger."""
@@ -232,11 +148,8 @@ class AsKLS(WithKernel):
             amplification=worst.amplification,
         )
 
-    def _keep(self, solved: Solved, pair: int, basis: Basis, rows: np.ndarray, columns: np.ndarray) -> None:
-        (n, gamma), model = solved.pairs[pair], solved.models[pair]
-        self.n_landmarks_, self.gamma_ = n, gamma
-        self.row_landmarks_, self.column_landmarks_ = rows[:n], columns[:n]
-        self._bind(basis)
+    def _keep(self, solved: Solved, pair: int, basis: Basis) -> None:
+        self.gamma_, model = solved.pairs[pair][1], solved.models[pair]
         self.singular_values_, self.solver_ = model.singular_values, model.solver
         self.n_iter_ = model.solver.get("iterations", 1)
         mean = solved.fold_mean(pair) if self.merge in STACKED else None
@@ -254,10 +167,6 @@ class AsKLS(WithKernel):
             return None
         some = slice(0, min(ASYMMETRY_ROWS, basis.row_points.shape[0]))
         return 0.0 if basis.kernel.symmetric else blocks.relative_asymmetry(basis.at.tile(some, some))
-
-    def _bind(self, basis: Basis) -> None:
-        self.basis_, self.kernel_ = basis, basis.kernel
-        self._at = basis.at.prefix(self.n_landmarks_)
 
     def discriminants(self, X: Any) -> Any:
         """f_s and f_t side by side, (N, 2 q); numpy for arrays in memory, a lazy dask array for dask and zarr."""
@@ -289,10 +198,6 @@ class AsKLS(WithKernel):
         if self.n_outputs_ > 1:
             return map_columns(f, function, self.n_outputs_)
         return map_columns(f, lambda block: function(block)[:, 0], None)
-
-    def save(self, path: str | Path, overwrite: bool = False, **facts: Any) -> None:
-        """Write a model store; `ask_dask.load` reads it. Facts (JSON values) are kept in its attributes."""
-        save(self, path, overwrite, facts)
 
 
 def map_columns(f: Any, function: Callable, n_columns: int | None, dtype: Any = None) -> Any:

@@ -11,9 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ask_dask import blocks, compute, landmarks
 from ask_dask.estimators.problem import Problem
-from ask_dask.estimators.solved import Model, Solved, held_out_of
+from ask_dask.estimators.solved import Solved, held_out_of
 from ask_dask.nystrom import FeatureMap
-from ask_dask.solve import BlockwiseSystem, Convergence, Passes, Sums, balanced, unresolved
+from ask_dask.solve import BlockwiseSystem, Convergence, Model, Passes, Sums, balanced, unresolved
 from ask_dask.store import Checkpoint
 
 SAMPLED = 3
@@ -52,20 +52,20 @@ def blockwise(
         with measured, kept.kept() if kept else nullcontext():
             found = system.solve(tol, max_iter, kept)
         every.append(found)
-        for g in range(len(p.gammas)):
+        for g in range(len(p.askls.grid)):
             sigma = system.singular_values(g)
             solver = {"name": "landmarks", "precision": p.basis.row_points.dtype.name} | asdict(found)
             poles = np.zeros(0) if system.roles == 1 else sigma
-            left_out = unresolved(maps, system.sums.count[-1], p.gammas[g], p.damping)
+            left_out = unresolved(maps, system.sums.count[-1], p.askls.grid[g], p.askls.damping)
             everything = replace(system.solution(p.n_folds, g), unresolved=left_out)
-            models.append(Model(everything, sigma, poles, solver, p.gammas[g] / left_out if left_out > 1 else None))
+            models.append(Model(everything, sigma, poles, solver, p.askls.grid[g] / left_out if left_out > 1 else None))
             for fold, solutions in enumerate(folds):
                 solutions.append(system.solution(fold, g))
     if not all(found.converged for found in every):
-        warnings.warn(_why_not(every, tol, p.gammas), ConvergenceWarning, stacklevel=4)
+        warnings.warn(_why_not(every, tol, p.askls.grid), ConvergenceWarning, stacklevel=4)
     kept = checkpoint if every[-1].converged else None  # more iterations may go on from it
-    pairs = [(n, gamma) for n in counts for gamma in p.gammas]
-    return Solved(pairs, models, folds, held_out_of(p, folds), kept)
+    pairs = [(n, gamma) for n in counts for gamma in p.askls.grid]
+    return Solved(pairs, models, folds, held_out_of(p, folds), checkpoint=kept)
 
 
 def _system(p: Problem, n: int, sampled: int | None) -> tuple[BlockwiseSystem, FeatureMap]:
@@ -80,7 +80,7 @@ def _system(p: Problem, n: int, sampled: int | None) -> tuple[BlockwiseSystem, F
         sums = Sums(passes, p.n_folds)
     with compute.measured(p.steps, "preconditioner"), compute.one_blas_thread():
         basis = _basis(p, maps, sums, at, sizes, sampled)
-    return BlockwiseSystem(passes, sums, basis, p.gammas, p.damping, p.seed), maps
+    return BlockwiseSystem(passes, sums, basis, p.askls.grid, p.askls.damping, p.seed), maps
 
 
 def _basis(

@@ -15,13 +15,15 @@ from ask_dask import blocks, budget, compute, landmarks, moments
 from ask_dask.basis import Basis
 from ask_dask.estimators.problem import Problem
 from ask_dask.estimators.selection import HeldOut
-from ask_dask.estimators.solved import Model, Solved, spread
+from ask_dask.estimators.solved import Solved, spread
 from ask_dask.kernels.base import Block, LandmarkKernel
+from ask_dask.moments import Centred
 from ask_dask.solve import (
     Convergence,
     DenseSystem,
     IterativeSystem,
     LandmarkSystem,
+    Model,
     Preconditioner,
     Solution,
     Tiles,
@@ -44,7 +46,7 @@ def dense(problem: Problem) -> Solved:
         """Solve without a fold, at all points, and return the discriminants of the fold's rows too."""
         test, train = np.flatnonzero(p.folds == fold), np.flatnonzero(p.folds != fold)
         with compute.one_blas_thread():
-            path = system(train).path(p.gammas, p.damping)
+            path = system(train).path(p.askls.grid, p.askls.damping)
             C, R = K[np.ix_(test, train)], K[np.ix_(train, test)].T
             values = [np.hstack([C @ s.source + s.intercepts[0], R @ s.target + s.intercepts[1]]) for s in path]
         return [spread(s, train, n) for s in path], np.stack(values)
@@ -55,11 +57,11 @@ def dense(problem: Problem) -> Solved:
     with compute.measured(p.steps, "solve on all rows"):
         whole = system(np.arange(n))
         models = [Model(s, whole.singular_values, whole.poles, {"name": "dense"})
-                  for s in whole.path(p.gammas, p.damping)]  # fmt: skip
-    pairs = [(n, gamma) for gamma in p.gammas]
+                  for s in whole.path(p.askls.grid, p.askls.damping)]  # fmt: skip
+    pairs = [(n, gamma) for gamma in p.askls.grid]
     if not found:
         return Solved(pairs, models, [])
-    f = np.empty((len(p.gammas), n, 2 * Y.shape[1]))
+    f = np.empty((len(p.askls.grid), n, 2 * Y.shape[1]))
     for fold, (_, values) in enumerate(found):
         f[:, p.folds == fold] = values
     return Solved(pairs, models, [solutions for solutions, _ in found], HeldOut(p.scored, f[:, p.scored]))
@@ -87,16 +89,22 @@ def iterative(
     with compute.measured(p.steps, "minres"):
         Y = p.outputs.Y(slice(None))
         system = IterativeSystem(
-            Tiles(p.basis.at, n), Y, _training_sets(p), p.gammas, p.damping, nystrom, symmetric=p.basis.symmetric
+            Tiles(p.basis.at, n),
+            Y,
+            _training_sets(p),
+            p.askls.grid,
+            p.askls.damping,
+            nystrom,
+            symmetric=p.basis.symmetric,
         )
         with checkpoint.kept() if checkpoint else nullcontext():
             found = system.solve(tol, max_iter, checkpoint)
     if not found.converged:
-        warnings.warn(_why_not(found, tol, p.gammas), ConvergenceWarning, stacklevel=4)
+        warnings.warn(_why_not(found, tol, p.askls.grid), ConvergenceWarning, stacklevel=4)
     models: list[Model] = []
     folds: list[list[Solution]] = [[] for _ in range(p.n_folds)]
     known = nystrom.systems[-1].singular_values if nystrom else np.zeros(0)
-    for g in range(len(p.gammas)):
+    for g in range(len(p.askls.grid)):
         nearest = system.nearest_singular_values[g]
         sigma = known if nearest is None else np.sort(np.append(known, nearest))[::-1]
         solver: dict[str, Any] = {"name": "minres"} | asdict(found)
@@ -104,14 +112,14 @@ def iterative(
         models.append(Model(system.solution(p.n_folds, g, sigma), sigma, poles, solver))
         for fold, solutions in enumerate(folds):
             solutions.append(system.solution(fold, g, sigma))
-    f = np.empty((len(p.gammas), len(p.scored), 2 * Y.shape[1]))
+    f = np.empty((len(p.askls.grid), len(p.scored), 2 * Y.shape[1]))
     for fold in range(p.n_folds):
         here = np.flatnonzero(p.folds[p.scored] == fold)
-        for g in range(len(p.gammas)):
+        for g in range(len(p.askls.grid)):
             f[g, here] = system.discriminants(fold, g)[p.scored[here]]
-    pairs = [(n, gamma) for gamma in p.gammas]
+    pairs = [(n, gamma) for gamma in p.askls.grid]
     kept = checkpoint if found.converged else None  # more iterations may go on from it
-    return Solved(pairs, models, folds, HeldOut(p.scored, f) if folds else None, kept)
+    return Solved(pairs, models, folds, HeldOut(p.scored, f) if folds else None, checkpoint=kept)
 
 
 def _training_sets(problem: Problem) -> np.ndarray:
@@ -127,11 +135,11 @@ def _nystrom(problem: Problem, n_landmarks: int) -> Preconditioner:
     chosen = points[landmarks.uniform(n, n_landmarks, problem.seed)]
     basis = Basis.of(problem.basis.kernel, points, chosen, chosen)
     found = moments.gather(points, problem.rows, max(1, problem.n_folds), basis.at, basis.typical)
-    maps, total = basis.feature_map(n_landmarks), found.total()
-    training = [total - found.fold(f) for f in range(problem.n_folds)] + [total]
+    maps = basis.feature_map(n_landmarks)
+    training = [*map(found.without, range(problem.n_folds)), found.total()]
     columns = partial(_columns, basis.at, n_landmarks)
     C, R = np.hsplit(blocks.map_rows(points, columns, 2 * n_landmarks, "preconditioner"), 2)
-    return Preconditioner(C, R, [LandmarkSystem(part, maps) for part in training])
+    return Preconditioner(C, R, [LandmarkSystem(Centred.of(part, maps)) for part in training])
 
 
 def _columns(at: LandmarkKernel, m: int, X: Block) -> np.ndarray:

@@ -20,7 +20,7 @@ from ask_dask import blocks, landmarks, score, store
 from ask_dask.errors import InputError
 from ask_dask.estimators.merge import METHODS, STACKED
 from ask_dask.estimators.selection import Weights
-from ask_dask.kernels import SNE, Kernel
+from ask_dask.kernels import Kernel
 from ask_dask.kernels.base import SIZES
 from ask_dask.kernels.points import FLOATS, as_floats, as_usual
 from ask_dask.kernels.symmetrised import HOWS
@@ -365,10 +365,10 @@ def _chosen(
     return rows, rows if np.array_equal(rows, columns) else columns
 
 
-def default_kernel(points: Any) -> Kernel:
-    """SNE with the bandwidth at which an average pair of points has exp(-1)."""
+def default_bandwidth(points: Any) -> float:
+    """Return the bandwidth at which an average pair of points (n, d) has exp(-1)."""
     variances = mean_variance_axis(points, 0)[1] if sp.issparse(points) else points.var(0, dtype=np.float64)
-    return SNE(bandwidth=float(np.sqrt(2 * variances.sum(dtype=np.float64))) or 1.0)
+    return float(np.sqrt(2 * variances.sum(dtype=np.float64))) or 1.0
 
 
 def check_seed(random_state: Any) -> int:

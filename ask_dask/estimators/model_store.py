@@ -26,6 +26,7 @@ from ask_dask.estimators.stored import (
 from ask_dask.kernels import kernel_from_dict
 from ask_dask.solve import Resonance, Solution
 
+COEFFICIENTS = ("source", "target", "intercepts")
 ESTIMATORS = {cls.__name__: cls for cls in (AsKLSClassifier, AsKLSRegressor)}
 
 
@@ -35,7 +36,7 @@ def write(model: AsKLS, group: zarr.Group) -> None:
     write_basis(group, basis)
     for name in ("row_landmarks_", "column_landmarks_", "singular_values_"):
         store.write_array(group, name.rstrip("_"), getattr(model, name))
-    for name in ("source", "target", "intercepts"):
+    for name in COEFFICIENTS:
         store.write_array(group, f"coefficients_{name}", getattr(model.solution_, name))
     optional: dict[str, Any] = {}
     if model.cv is not None:
@@ -114,9 +115,11 @@ def read(group: zarr.Group) -> AsKLS:
     for name in ("row_landmarks_", "column_landmarks_", "singular_values_"):
         setattr(model, name, read_array(group, name.rstrip("_")))
     model.resonance_ = Resonance.from_dict(about["resonance"])
-    coefficients = {name: read_array(group, f"coefficients_{name}") for name in ("source", "target", "intercepts")}
+    source, target, intercepts = (read_array(group, f"coefficients_{name}") for name in COEFFICIENTS)
     model.solution_ = Solution(
-        **coefficients,
+        source,
+        target,
+        intercepts,
         condition_number=model.resonance_.condition_number,
         amplification=model.resonance_.amplification,
         rounding=model.solver_.get("rounding", 0.0),

@@ -11,15 +11,14 @@ import numpy as np
 from ask_dask import blocks, compute, moments
 from ask_dask.estimators.outputs import Outputs
 from ask_dask.estimators.problem import Problem
-from ask_dask.estimators.solved import Model, Solved, held_out_of
-from ask_dask.moments import Moments
-from ask_dask.nystrom import FeatureMap
-from ask_dask.solve import LandmarkSystem, Solution
+from ask_dask.estimators.solved import Solved, held_out_of
+from ask_dask.moments import Centred
+from ask_dask.solve import Model, Solution
 from ask_dask.store import Checkpoint
 
 
 def on_landmarks(problem: Problem, counts: Sequence[int], checkpoint: Checkpoint | None = None) -> Solved:
-    """Return the solutions of every (landmark count, gamma) pair from the moments of one pass.
+    """Return the solutions at every landmark count and value of the method's grid, from the moments of one pass.
 
     Parameters
     ----------
@@ -28,44 +27,36 @@ def on_landmarks(problem: Problem, counts: Sequence[int], checkpoint: Checkpoint
     checkpoint : Checkpoint, optional
         Where the sums of the pass are kept.
     """
-    basis, units = problem.basis, _Units.of(problem.outputs)
+    basis, units, method = problem.basis, _Units.of(problem.outputs), problem.solve
     with compute.measured(problem.steps, "moments", **blocks.cut(problem.X, counts[-1])):
         rows = replace(problem.rows, outputs=partial(units.encode, problem.rows.outputs))
-        found = moments.gather(problem.X, rows, max(1, problem.n_folds), basis.at, basis.typical, checkpoint)
+        columns = basis.columns(method.wants.target)
+        diagonal = basis.kernel.diagonal if method.wants.diagonal else None
+        found = moments.gather(
+            problem.X, rows, max(1, problem.n_folds), columns, basis.typical, checkpoint, diagonal=diagonal
+        )
     with compute.measured(problem.steps, "core matrix"), compute.one_blas_thread():
         maps = {n: basis.feature_map(n) for n in counts}
     with compute.measured(problem.steps, "solve"):
-        total = found.total()
 
         def solve(n: int, fold: int | None) -> list[Model]:
-            training = total.prefix(n) if fold is None else total.prefix(n) - found.fold(fold).prefix(n)
-            return _models(problem, training, maps[n], units, everything=fold is None)
+            smaller = found.prefix(n)
+            with compute.one_blas_thread():
+                training = Centred.of(smaller.total() if fold is None else smaller.without(fold), maps[n])
+                state = method.decompose(training)
+                if fold is None:
+                    return [method.model(state, value) for value in method.grid]
+                return [Model(method.solve(state, value)) for value in method.grid]
 
         sets = [*range(problem.n_folds), None]
         jobs = [dask.delayed(solve, pure=False)(n, fold) for fold in sets for n in counts]
         solved = iter(compute.run(jobs, "solving", "systems", local=True))
         *folds, models = [[model for _ in counts for model in next(solved)] for _ in sets]
-    pairs = [(n, gamma) for n in counts for gamma in problem.gammas]
-    solutions = [[model.solution for model in fold] for fold in folds]
-    return Solved(pairs, models, solutions, held_out_of(problem, solutions), checkpoint)
-
-
-def _models(problem: Problem, training: Moments, maps: FeatureMap, units: "_Units", everything: bool) -> list[Model]:
-    """Return the model at every gamma of one training set."""
-    p, found = problem, []
-    with compute.one_blas_thread():
-        system = LandmarkSystem(training, maps)
-        for gamma, solution in zip(p.gammas, system.path(p.gammas, p.damping, p.ridge), strict=True):
-            told = everything and not solution.resolved
-            safe = system.safe_gamma(gamma, p.damping, p.ridge) if told else None
-            solver = {
-                "name": "landmarks",
-                "precision": p.basis.row_points.dtype.name,
-                "rounding": solution.rounding,
-                "unresolved": solution.unresolved,
-            }
-            found.append(Model(units.undone(solution), system.singular_values, system.poles, solver, safe))
-    return found
+    pairs = [(n, value) for n in counts for value in method.grid]
+    solver = {"name": "landmarks", "precision": basis.row_points.dtype.name}
+    models = [replace(model, solution=units.undone(model.solution), solver=solver | model.solver) for model in models]
+    solutions = [[units.undone(model.solution) for model in fold] for fold in folds]
+    return Solved(pairs, models, solutions, held_out_of(problem, solutions), checkpoint=checkpoint)
 
 
 @dataclass(frozen=True)

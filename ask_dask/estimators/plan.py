@@ -36,11 +36,6 @@ MULTIPLY, CUBE, ENTRY, COLUMN = 2e-11, 3.3e-10, 6e-9, 3e-10
 a kernel entry for both roles, in float64; an entry's two products with one system's vectors."""
 
 
-def is_exact(estimator: Any) -> bool:
-    """Whether the whole kernel matrix is solved; a ridge lives in the landmarks' features, all of them if need be."""
-    return estimator.n_landmarks is None and not estimator.ridge and isinstance(estimator.landmarks, str)
-
-
 def limit(memory: str | int | None) -> int:
     """The budget in bytes."""
     given = memory if memory is not None else compute.machine_memory()
@@ -126,7 +121,7 @@ def solver_of(estimator: Any, sizes: Sizes) -> str:
     if estimator.solver != "auto":
         return estimator.solver
     bytes_ = limit(estimator.memory)
-    if is_exact(estimator):
+    if estimator.exact:
         plan = budget.dense_plan(sizes.n_rows, sizes.n_folds, sizes.n_gammas, sizes.n_outputs, sizes.workers)
         return "direct" if plan.total <= bytes_ or estimator.symmetrise in ("K'K", "KK'") else "minres"
     if estimator.ridge:
@@ -157,11 +152,11 @@ def _label_bytes(estimator: Any, y: Any) -> int:
 def check_memory(estimator: Any, solver: str, X: Any, outputs: Outputs, sizes: Sizes) -> None:
     """Raise BudgetError when the plan of a fit does not fit; the message names a size that does."""
     bytes_, n_folds, n_gammas = limit(estimator.memory), sizes.n_folds, sizes.n_gammas
-    if is_exact(estimator) and solver == "minres":
+    if estimator.exact and solver == "minres":
         budget.check(_minres_plan(X, outputs, n_folds, n_gammas, estimator.damping > 0),
                      _wanted(estimator), bytes_, "preconditioner")  # fmt: skip
         return
-    if is_exact(estimator):
+    if estimator.exact:
         budget.check(_dense_plan(outputs, n_folds, n_gammas), X.shape[0], bytes_, "rows",
                      "or solver='minres', or landmarks")  # fmt: skip
         return
@@ -209,7 +204,7 @@ def solved(estimator: Any, solver: str, problem: Problem, counts: Sequence[int],
     apart : bool
         Each fold has landmarks and normalisers of its own (`fold_by_fold`).
     """
-    kept, exact = _checkpoint(estimator, solver, problem), is_exact(estimator)
+    kept, exact = _checkpoint(estimator, solver, problem), estimator.exact
 
     def engine(problem: Problem, counts: Sequence[int], checkpoint: Checkpoint | None = None) -> Solved:
         if exact:
@@ -225,11 +220,11 @@ def solved(estimator: Any, solver: str, problem: Problem, counts: Sequence[int],
 def iterated(problem: Problem, estimator: Any, checkpoint: Checkpoint | None = None) -> Solved:
     """Return the exact solutions by minres, with as many landmarks to precondition as are asked for or fit."""
     X, n = problem.X, len(problem.folds)
-    given = is_exact(estimator) and estimator.preconditioner != "auto"  # on landmarks it counts rows
+    given = estimator.exact and estimator.preconditioner != "auto"  # on landmarks it counts rows
     landmarks = _wanted(estimator) if given else 0
     sparse = getattr(problem.basis.at, "sparse", None) is not None  # then landmarks know little, and steps are cheap
     if not given and not sparse:
-        n_gammas, damped = len(problem.gammas), problem.damping > 0
+        n_gammas, damped = len(problem.askls.grid), problem.askls.damping > 0
         plan = _minres_plan(X, problem.outputs, problem.n_folds, n_gammas, damped)
         bytes_ = limit(estimator.memory)
         sizes = range(min(MOST_PRECONDITIONER, n // 2), 0, -50)
@@ -243,8 +238,8 @@ def _checkpoint(estimator: Any, solver: str, problem: Problem) -> Checkpoint | N
         return None
     basis = problem.basis
     parts = [problem.X, problem.outputs.y, problem.folds, problem.weights.fit, basis.kernel.to_dict()]
-    parts += [] if is_exact(estimator) else [basis.row_points, basis.column_points]
-    parts += [problem.gammas, problem.damping, str(estimator.preconditioner)] if solver == "minres" else []
+    parts += [] if estimator.exact else [basis.row_points, basis.column_points]
+    parts += [problem.askls.grid, problem.askls.damping, str(estimator.preconditioner)] if solver == "minres" else []
     return Checkpoint(estimator.checkpoint, store.fingerprint(*(piece for part in parts for piece in _pieces(part))))
 
 

@@ -9,6 +9,7 @@ from ask_dask.basis import Basis
 from ask_dask.estimators.outputs import Outputs
 from ask_dask.estimators.selection import Weights
 from ask_dask.moments import Rows
+from ask_dask.solve import AsKLSSolve, Solve
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,8 @@ class Problem:
     X : numpy, scipy.sparse, dask or zarr, (N, d)
     n_folds : int
         0 without cross-validation.
+    solve : Solve
+        The method.
     landmarks : pair of int64 arrays
         Row numbers of the row and column landmarks.
     scored : (n,) increasing row numbers
@@ -34,13 +37,17 @@ class Problem:
     weights: Weights
     folds: np.ndarray
     n_folds: int
-    gammas: tuple[float, ...]
-    damping: float
-    ridge: float
+    solve: Solve
     seed: int
     landmarks: tuple[np.ndarray, np.ndarray]
     scored: np.ndarray
     steps: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def askls(self) -> AsKLSSolve:
+        """The method of a problem that is AsK-LS, as every problem is that is solved without moments."""
+        assert isinstance(self.solve, AsKLSSolve)
+        return self.solve
 
     @property
     def rows(self) -> Rows:

@@ -29,7 +29,7 @@ def landmark_error(estimator: Any, problem: Problem, found: Solved) -> dict[str,
     with compute.measured(problem.steps, "exact solution"):
         points = blocks.take_rows(X, np.arange(n))
         basis = Basis.of(problem.basis.kernel, points, points, points)
-        whole = replace(problem, X=points, basis=basis, n_folds=0, gammas=(gamma,))
+        whole = replace(problem, X=points, basis=basis, n_folds=0, solve=replace(problem.askls, grid=(gamma,)))
         reference = _exact(whole, estimator)
         some = points[np.sort(landmarks.uniform(n, min(ROWS, n), problem.seed))]
         expected = _f(some, basis, n, reference.solution)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -10,47 +9,25 @@ from ask_dask import compute
 from ask_dask.errors import InputError
 from ask_dask.estimators.problem import Problem
 from ask_dask.estimators.selection import HeldOut, predict_held_out
-from ask_dask.solve import TOO_ROUGH, Solution, mean_solution
+from ask_dask.solve import TOO_ROUGH, Model, Solution, mean_solution
 from ask_dask.store import Checkpoint
 
 
 @dataclass(frozen=True)
-class Model:
-    """The model of all rows at one (landmark count, gamma) pair.
-
-    Attributes
-    ----------
-    solution : Solution
-    singular_values : (r,) array, descending
-        Those of the centred kernel matrix, or of its approximation.
-    poles : array, descending
-        Singular values at which gamma = 1 / sigma makes the system singular.
-    solver : dict
-        How it was solved, ready for JSON; "name" is "landmarks", "dense" or "minres".
-    safe_gamma : float, optional
-        The largest gamma, at most the pair's, whose solution the rounded moments resolve; None where it is the pair's.
-    """
-
-    solution: Solution
-    singular_values: np.ndarray
-    poles: np.ndarray
-    solver: dict[str, Any]
-    safe_gamma: float | None = None
-
-
-@dataclass(frozen=True)
 class Solved:
-    """The models of every (landmark count, gamma) pair.
+    """The models of every pair of a landmark count and a value of the method's grid, such as a gamma.
 
     Attributes
     ----------
-    pairs : list of (landmark count, gamma)
+    pairs : list of (landmark count, value)
     models : list of Model
         For each pair.
     folds : list of lists of Solution
         For each fold and pair, trained without the fold; empty without cross-validation.
     held_out : HeldOut or None
         Discriminants of the scored rows, each from the models that have not seen its label.
+    scores : list of lists of dict, optional
+        For each pair and fold, scores of the held-out rows that their moments give, where the method has such.
     checkpoint : Checkpoint, optional
         Removed when the fit is finished.
     """
@@ -59,6 +36,7 @@ class Solved:
     models: list[Model]
     folds: list[list[Solution]]
     held_out: HeldOut | None = None
+    scores: list[list[dict[str, float | None]]] | None = None
     checkpoint: Checkpoint | None = None
 
     def fold_mean(self, pair: int) -> Solution | None:
@@ -92,7 +70,7 @@ def precision_warning(solved: Solved, pair: int) -> str | None:
             f"the model lacks directions of the kernel that {precision} does not resolve, up to {worst.unresolved:.2g} "
             "times the size of 1/gamma"
         )
-    safe = f"gamma={model.safe_gamma:.3g} or less, " if model.safe_gamma else ""
+    safe = f"gamma={model.safe:.3g} or less, " if model.safe else ""
     rows = "" if precision == "float64" else "float64 rows, "
     start = f"gamma={gamma:g} is too large for {precision} rows at {n} landmarks: {what}. "
     return f"{start}Use {safe}{rows}or damping above 0."
@@ -150,7 +128,7 @@ def fold_by_fold(
         inside, kept = problem.without(fold, exact)
         counts_kept = [int((kept < count).sum()) for count in counts]
         solved = engine(inside, sorted(set(counts_kept)))
-        places = [solved.pairs.index((count, gamma)) for count in counts_kept for gamma in problem.gammas]
+        places = [solved.pairs.index((count, gamma)) for count in counts_kept for gamma in problem.solve.grid]
         solutions = [solved.models[place].solution for place in places]
         kernels.append(inside.basis.at)
         inner.append(solutions)

@@ -9,7 +9,8 @@ import numpy as np
 from ask_dask import blocks, landmarks, moments, nystrom
 from ask_dask.basis import TYPICAL_ROWS, Basis
 from ask_dask.errors import InputError
-from ask_dask.estimators.inputs import check_rows, default_kernel
+from ask_dask.estimators.inputs import check_rows, default_bandwidth
+from ask_dask.kernels import SNE
 from ask_dask.kernels.base import Block, Kernel
 from ask_dask.moments import Rows
 from ask_dask.nystrom import Judge
@@ -29,7 +30,7 @@ class Pairs:
         """With a kernel from a sample of X where none is given."""
         if kernel is None:
             sample = landmarks.uniform(X.shape[0], min(1000, X.shape[0]), seed)
-            kernel = default_kernel(blocks.take_rows(X, sample))
+            kernel = SNE(default_bandwidth(blocks.take_rows(X, sample)))
         return cls(kernel, X, Z)
 
     @property

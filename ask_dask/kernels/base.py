@@ -17,6 +17,9 @@ from ask_dask import compute
 from ask_dask.errors import InputError
 from ask_dask.kernels.points import as_floats
 
+DIAGONAL = 64
+"""Rows whose kernel matrix is evaluated to get its diagonal, of a kernel that has no shorter way."""
+
 Block = Any
 """Rows of X: an ndarray or scipy.sparse CSR matrix, shape (n, d)."""
 
@@ -93,6 +96,21 @@ class Kernel(ABC):
     def to(self, Z: Block) -> Callable[[Block], np.ndarray]:
         """Return the function X -> k(X, Z) for many blocks of float rows: what depends on Z alone is done once."""
         return partial(_to, self, Z)
+
+    def diagonal(self, X: Block) -> np.ndarray:
+        """Return k(x, x) of each row of X (n, d), (n,) float64.
+
+        Raises
+        ------
+        InputError
+            k(x, x) depends on other points too.
+        """
+        if self.relative:
+            raise InputError(
+                f"{type(self).__name__} depends on all points, so that k(x, x) is not known of a row alone."
+            )
+        blocks = (X[start : start + DIAGONAL] for start in range(0, X.shape[0], DIAGONAL))
+        return np.concatenate([np.zeros(0), *(np.diagonal(self(block, block)) for block in blocks)])
 
     def sparse(self, X: Block, Z: Block) -> Any:
         """k(X, Z) as a scipy.sparse matrix where most of it is 0 and known to be, else None."""
@@ -305,6 +323,9 @@ class _Of(Kernel):
     def __call__(self, X: Block, Z: Block) -> np.ndarray:
         return self._value(self.kernel(X, Z))
 
+    def diagonal(self, X: Block) -> np.ndarray:
+        return self._value(self.kernel.diagonal(X))
+
     def at(self, rows: Block, columns: Block, n_targets: int, targets: Block | None = None) -> LandmarkKernel:
         return _Mapped(self._value, self.kernel.at(rows, columns, n_targets, targets))
 
@@ -367,6 +388,9 @@ class _Pair(Kernel):
 
     def __call__(self, X: Block, Z: Block) -> np.ndarray:
         return type(self)._join(self.left(X, Z), self.right(X, Z))
+
+    def diagonal(self, X: Block) -> np.ndarray:
+        return type(self)._join(self.left.diagonal(X), self.right.diagonal(X))
 
     def at(self, rows: Block, columns: Block, n_targets: int, targets: Block | None = None) -> LandmarkKernel:
         parts = [kernel.at(rows, columns, n_targets, targets) for kernel in (self.left, self.right)]

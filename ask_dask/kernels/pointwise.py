@@ -28,6 +28,9 @@ class RBF(Kernel):
     def __post_init__(self) -> None:
         require_positive(self, bandwidth=self.bandwidth)
 
+    def diagonal(self, X: Block) -> np.ndarray:
+        return np.ones(X.shape[0])
+
     def __call__(self, X: Block, Z: Block) -> np.ndarray:
         return self.to(Z)(X)
 
@@ -49,6 +52,9 @@ class Laplacian(Kernel):
     def __post_init__(self) -> None:
         require_positive(self, bandwidth=self.bandwidth)
 
+    def diagonal(self, X: Block) -> np.ndarray:
+        return np.ones(X.shape[0])
+
     def __call__(self, X: Block, Z: Block) -> np.ndarray:
         distance = cdist(_dense(X), _dense(Z), "cityblock")
         return np.exp(distance / -self.bandwidth).astype(X.dtype, copy=False)
@@ -63,6 +69,9 @@ class Linear(Kernel):
     """
 
     symmetric: ClassVar[bool] = True
+
+    def diagonal(self, X: Block) -> np.ndarray:
+        return _squares(X)
 
     def __call__(self, X: Block, Z: Block) -> np.ndarray:
         return inner(X, Z)
@@ -84,8 +93,17 @@ class Polynomial(Kernel):
     def __post_init__(self) -> None:
         require_positive(self, degree=self.degree, scale=self.scale)
 
+    def diagonal(self, X: Block) -> np.ndarray:
+        return (self.scale * _squares(X) + self.offset) ** self.degree
+
     def __call__(self, X: Block, Z: Block) -> np.ndarray:
         return (self.scale * inner(X, Z) + self.offset) ** self.degree
+
+
+def _squares(X: Block) -> np.ndarray:
+    """Return x'x of each row, (n,) float64."""
+    X = X.astype(np.float64)
+    return np.asarray(X.multiply(X).sum(1)).ravel() if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
 
 
 def inner(X: Block, Z: Block) -> np.ndarray:

@@ -107,12 +107,15 @@ class Frame:
         B, P = self.weights, self.pivots
         return np.diag(gram) + 2 * (B * gram[P]).sum(0) + (B * (gram[np.ix_(P, P)] @ B)).sum(0)
 
-    def prefix(self, n: int) -> "tuple[Frame, Any]":
-        """Return the frame of the first n landmarks, and where its columns are among those of this one."""
-        beyond = self.pivots[self.pivots >= n]
-        kept = np.concatenate([np.arange(n), beyond]) if len(beyond) else slice(n)
-        places = np.where(self.pivots < n, self.pivots, n + np.cumsum(self.pivots >= n) - 1)
-        return Frame(n, self.offset[kept], places, self.weights[:, kept], self.eps), kept
+    def pick(self, index: np.ndarray) -> "tuple[Frame, Any]":
+        """Return the frame of some landmarks, by their increasing places, and where its columns are among these."""
+        beyond = np.setdiff1d(self.pivots, index)
+        kept: Any = np.concatenate([index, beyond])
+        place = np.empty(len(self.offset), np.int64)
+        place[kept] = np.arange(len(kept))
+        if not len(beyond) and index[-1] == len(index) - 1:
+            kept = slice(len(index))  # a view in place of a copy
+        return Frame(len(index), self.offset[kept], place[self.pivots], self.weights[:, kept], self.eps), kept
 
     def __eq__(self, other: object) -> bool:
         if self is other:

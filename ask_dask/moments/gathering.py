@@ -12,7 +12,7 @@ import numpy as np
 from ask_dask import blocks, budget, compute
 from ask_dask.kernels.base import Block, Columns
 from ask_dask.moments.frame import PIVOTS
-from ask_dask.moments.rows import Rows, frames_of, of_shards
+from ask_dask.moments.rows import Diagonal, Rows, frames_of, of_shards
 from ask_dask.moments.sums import Moments
 from ask_dask.store import Checkpoint, Parts
 
@@ -26,6 +26,7 @@ def gather(
     checkpoint: Checkpoint | None = None,
     per_row: int | None = None,
     pivots: int = PIVOTS,
+    diagonal: Diagonal | None = None,
 ) -> Moments:
     """Return the moments of an input after one pass, the same bits whatever the workers.
 
@@ -42,6 +43,7 @@ def gather(
     per_row : as in `blocks.shards`
     pivots : int
         Most pivots of a frame; 0 where the Grams of the columns themselves are wanted.
+    diagonal : as in `moments.of_shards`
 
     Raises
     ------
@@ -62,7 +64,7 @@ def gather(
 
     begun = next(iter(known.values()), None)
     frames = frames_of(kernel, typical, pivots) if begun is None else tuple(side.frame for side in begun[1].sides)
-    shared = dask.delayed((kernel, frames, keep), traverse=False, pure=False)
+    shared = dask.delayed((kernel, frames, diagonal, keep), traverse=False, pure=False)
     task = dask.delayed(_kept_part, pure=False, traverse=False)
     parts = [
         task(number, [s.block for s in share], rows[share[0].start : share[-1].stop], shared, n_folds, share[0].start)
@@ -91,9 +93,9 @@ def _kept_part(
     number: int, X: list[Block], rows: Rows, shared: tuple[Any, ...], n_folds: int, first_row: int
 ) -> Moments:
     """Return the moments of the shards of one task, after keeping them where this runs."""
-    kernel, frames, keep = shared
+    kernel, frames, diagonal, keep = shared
     started = time.monotonic()
-    found = _of_shards(X, rows, (kernel, frames), n_folds, first_row)
+    found = _of_shards(X, rows, (kernel, frames, diagonal), n_folds, first_row)
     if keep:
         seconds, known = time.monotonic() - started, {number: (number + 1, found)}
         keep.parts.keep(number, lambda: _arrays(known), seconds, **_facts(known, keep.cut))
@@ -130,9 +132,9 @@ def _load(checkpoint: Checkpoint, height: int) -> tuple[compute.Sums, int | None
     return sums, together
 
 
-def _of_shards(X: list[Block], rows: Rows, shared: tuple[Any, Any], n_folds: int, first_row: int) -> Moments:
-    kernel, frames = shared
+def _of_shards(X: list[Block], rows: Rows, shared: tuple[Any, ...], n_folds: int, first_row: int) -> Moments:
+    kernel, frames, diagonal = shared
     for block in X:
         blocks.require_finite(block, first_row)
         first_row += block.shape[0]
-    return of_shards(X, rows, kernel, n_folds, frames)
+    return of_shards(X, rows, kernel, n_folds, frames, diagonal)

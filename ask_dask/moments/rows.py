@@ -12,6 +12,9 @@ from ask_dask.kernels.base import Block, Columns
 from ask_dask.moments.frame import PIVOTS, Frame
 from ask_dask.moments.sums import Moments
 
+Diagonal = Callable[[Block], np.ndarray]
+"""The rows of a block -> k(x, x) of each, (n,)."""
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -57,12 +60,16 @@ def frames_of(kernel: Columns, typical: Block, most: int = PIVOTS) -> tuple[Fram
     return tuple(Frame.of(block, most) for block in ((C,) if C is R else (C, R)))
 
 
-def of_rows(X: Block, rows: Rows, kernel: Columns, n_folds: int, frames: tuple[Frame, ...] | None = None) -> Moments:
+def of_rows(X: Block, rows: Rows, kernel: Columns, n_folds: int, frames: tuple[Frame, ...] | None = None,
+            diagonal: Diagonal | None = None) -> Moments:  # fmt: skip
     """Return the moments of a block of rows, as `of_shards` does; without frames, columns are summed as they are."""
-    return of_shards([X], rows, kernel, n_folds, frames_of(kernel, X[:0]) if frames is None else frames)
+    return of_shards([X], rows, kernel, n_folds, frames_of(kernel, X[:0]) if frames is None else frames, diagonal)
 
 
-def of_shards(X: Sequence[Block], rows: Rows, kernel: Columns, n_folds: int, frames: tuple[Frame, ...]) -> Moments:
+def of_shards(
+    X: Sequence[Block], rows: Rows, kernel: Columns, n_folds: int, frames: tuple[Frame, ...],
+    diagonal: Diagonal | None = None,
+) -> Moments:  # fmt: skip
     """Return the moments of neighbouring shards.
 
     Rows are taken fold by fold, so that each product goes to one fold. Products are summed in the kernel's own
@@ -75,6 +82,8 @@ def of_shards(X: Sequence[Block], rows: Rows, kernel: Columns, n_folds: int, fra
         Those of all shards; folds are 0 .. n_folds - 1.
     frames : tuple of Frame
         One for each side (`frames_of`).
+    diagonal : callable, optional
+        k(x, x) of the rows of a block, where its sum is wanted.
     """
     q, starts = rows[:1].Y.shape[1], np.cumsum([0, *(block.shape[0] for block in X)])
     shards = [_by_fold(block, rows[start : start + block.shape[0]]) for block, start in zip(X, starts, strict=False)]
@@ -82,7 +91,9 @@ def of_shards(X: Sequence[Block], rows: Rows, kernel: Columns, n_folds: int, fra
     sums = [_Sums(frame, q) for frame in frames]
     with compute.one_blas_thread():
         for f in range(n_folds):
-            compute.add_in_pairs([partial(_sum_fold, *shard, f, kernel, sums) for shard in shards], found.arrays(f))
+            compute.add_in_pairs(
+                [partial(_sum_fold, *shard, f, kernel, diagonal, sums) for shard in shards], found.arrays(f)
+            )
     return found
 
 
@@ -92,13 +103,14 @@ def _by_fold(X: Block, rows: Rows) -> tuple[Block, Rows]:
 
 
 def _sum_fold(
-    X: Block, rows: Rows, f: int, kernel: Columns, sums: Sequence["_Sums"], out: Sequence[np.ndarray]
-) -> None:
+    X: Block, rows: Rows, f: int, kernel: Columns, diagonal: Diagonal | None, sums: Sequence["_Sums"],
+    out: Sequence[np.ndarray],
+) -> None:  # fmt: skip
     """Write the sums over fold f of rows in the order of their folds: those of `Moments.arrays`."""
     fold = slice(*np.searchsorted(rows.folds, (f, f + 1)))
     X, rows = X[fold], rows[fold]
-    count, sum_y, yy, *of_sides = out
-    for array in (count, sum_y, yy):
+    count, sum_y, yy, kk, *of_sides = out
+    for array in (count, sum_y, yy, kk):
         array.fill(0)
     for i, side in enumerate(sums):
         side.begin(X.shape[0], *of_sides[3 * i : 3 * i + 3])
@@ -108,6 +120,8 @@ def _sum_fold(
         count += weights.sum()
         sum_y += weights @ y
         yy += weights @ y**2
+        if diagonal:
+            kk += weights @ diagonal(X[part])
         for side, block in zip(sums, kernel.both(X[part]), strict=False):
             side.add(block, y, None if rows.weights is None else weights)
     for side in sums:

@@ -31,67 +31,11 @@ from functools import cached_property
 import numpy as np
 from numpy.linalg import eigh, solve  # these let other threads run, SciPy's do not
 
-from ask_dask.moments import Moments, Side
+from ask_dask.moments import Centred
 from ask_dask.nystrom import FeatureMap
+from ask_dask.solve.protocol import Model, Solution, Solve, Wants
 from ask_dask.solve.resonance import condition, inverse
-
-TOO_ROUGH = 0.01
-"""A solution whose `rounding` is above this is warned of, and not chosen where there is another."""
-
-PROBES = 4
-"""Random right-hand sides whose solutions show how much a solution changes with its rounded moments."""
-
-
-@dataclass(frozen=True)
-class Solution:
-    """The discriminants f_s(x) = k(x, Z_J) source + intercepts[0] and f_t(x) = k(X_I, x)' target + intercepts[1].
-
-    Attributes
-    ----------
-    source : (m, q)
-        Coefficients at the column landmarks.
-    target : (n, q)
-        Coefficients at the row landmarks.
-    intercepts : (2, q)
-    condition_number : float
-        Condition number of the system as solved.
-    amplification : float
-        Norm of the fitted values about their mean over the training rows, divided by that of y: the largest of both
-        roles and all outputs. A least-squares fit has at most 1; only modes near a resonance exceed it.
-    rounding : float
-        Estimated root mean square change of the fitted values by the rounding of the moments, divided by the
-        deviation of y: the largest of all outputs; 0 where no moments were summed.
-    unresolved : float
-        Largest singular value of the kernel that its blocks' precision does not resolve, divided by the
-        regularisation 1/gamma (with damping, by the root of 1/gamma^2 + damping). Above 1 the model lacks directions
-        of the kernel that the regularisation would let it use.
-    """
-
-    source: np.ndarray
-    target: np.ndarray
-    intercepts: np.ndarray
-    condition_number: float
-    amplification: float = 0.0
-    rounding: float = 0.0
-    unresolved: float = 0.0
-
-    @property
-    def resolved(self) -> bool:
-        """Return whether the precision of the rows resolves the regularisation."""
-        return self.rounding <= TOO_ROUGH and self.unresolved <= 1
-
-    def of_units(self, centre: np.ndarray, scale: np.ndarray) -> "Solution":
-        """Return the solution for y = centre + scale * Y, each (q,), where this is that for Y."""
-        intercepts = self.intercepts * scale + centre
-        return replace(self, source=self.source * scale, target=self.target * scale, intercepts=intercepts)
-
-
-def mean_solution(parts: Sequence[Solution]) -> Solution:
-    """Return the mean of solutions at the same landmarks: its discriminants are the mean of theirs."""
-    means = {name: np.mean([getattr(part, name) for part in parts], 0) for name in ("source", "target", "intercepts")}
-    worst = {name: max(getattr(part, name) for part in parts)
-             for name in ("condition_number", "amplification", "rounding", "unresolved")}  # fmt: skip
-    return Solution(**means, **worst)
+from ask_dask.solve.rounding import rounding
 
 
 def unresolved(maps: FeatureMap, count: float, gamma: float, damping: float = 0.0, ridge: float = 0.0) -> float:
@@ -100,58 +44,13 @@ def unresolved(maps: FeatureMap, count: float, gamma: float, damping: float = 0.
     return float(dropped / np.hypot((1 + ridge) / gamma, np.sqrt(damping)))
 
 
-@dataclass(frozen=True)
-class _Centred:
-    """Centred moments of one role's features.
-
-    Attributes
-    ----------
-    mean : (r,)
-    gram : (r, r)
-    cross : (r, q)
-        Products with Y.
-    summed, evaluated : (r,)
-        How products and kernel entries were rounded. Products changed entry (a, b) of the Gram by about
-        eps sqrt(summed_a summed_b), and entries changed feature a of a row by about eps sqrt(evaluated_a).
-    T : (m, r)
-        The features' coefficients.
-    columns : (m,)
-        Mean squares of the kernel columns.
-    eps : float
-    """
-
-    mean: np.ndarray
-    gram: np.ndarray
-    cross: np.ndarray
-    summed: np.ndarray
-    evaluated: np.ndarray
-    T: np.ndarray
-    columns: np.ndarray
-    eps: float
-
-    @classmethod
-    def of(cls, side: Side, transform: np.ndarray, n: float, mean_y: np.ndarray) -> "_Centred":
-        T, offset = side.frame.transform(transform), side.sums[0] / n
-        gram = T.T @ (side.gram[0] - n * np.outer(offset, offset)) @ T
-        cross = side.cross[0] - n * np.outer(offset, mean_y)
-        mean = transform.T @ side.frame.origin[: len(transform)] + T.T @ offset
-        columns = (side.frame.origin**2 + np.maximum(side.frame.squares(side.gram[0]), 0) / n)[: len(transform)]
-        summed, evaluated = np.diag(side.gram[0]) @ T**2, columns @ transform**2
-        return cls(mean, (gram + gram.T) / 2, T.T @ cross, summed, evaluated, transform, columns, side.frame.eps)
-
-    def energy(self, w: np.ndarray) -> np.ndarray:
-        """Return the sum of squares over the rows of the features times each column of w, about their mean: (k,)."""
-        return np.abs((w * (self.gram @ w)).sum(0))
-
-
 class LandmarkSystem:
     """The AsK-LS system of one set of training rows, decomposed once.
 
     Parameters
     ----------
-    moments : Moments
-        Those of the training rows, shapes (1, ...), at the landmarks of `maps`.
-    maps : FeatureMap
+    centred : Centred
+        The moments of the training rows in features.
 
     Attributes
     ----------
@@ -162,17 +61,13 @@ class LandmarkSystem:
         its negative eigenvalues.
     """
 
-    def __init__(self, moments: Moments, maps: FeatureMap) -> None:
-        self.maps, self.n = maps, moments.count[0]
-        n = self.n
-        self.mean_y = moments.sum_y[0] / n
-        self.yy = np.maximum(moments.yy[0] - n * self.mean_y**2, 0)
-        self.s = _Centred.of(moments.sides[0], maps.source, n, self.mean_y)
-        self.signs = maps.signs if len(moments.sides) == 1 else None
+    def __init__(self, centred: Centred) -> None:
+        self.maps, self.n, self.mean_y, self.yy = centred.maps, centred.count, centred.mean_y, centred.yy
+        self.s, self.t = centred.roles[0], centred.roles[-1]
+        self.signs = centred.maps.signs if len(centred.roles) == 1 else None
         if self.signs is not None:
             self._decompose_symmetric()
             return
-        self.t = _Centred.of(moments.sides[-1], maps.target, n, self.mean_y)
         values, vectors = eigh(self.s.gram)
         root = vectors * np.sqrt(np.maximum(values, 0))
         squares, E = eigh(root.T @ self.t.gram @ root)
@@ -185,7 +80,7 @@ class LandmarkSystem:
         values, vectors = eigh(self.s.gram)
         values = np.maximum(values, 0)
         if (self.signs > 0).all():
-            self._eigenvalues, self._modes, self.t = values, vectors, self.s
+            self._eigenvalues, self._modes = values, vectors
         else:
             root, D = vectors * np.sqrt(values), self.signs[:, None]
             self._eigenvalues, E = eigh(root.T @ (D * root))
@@ -212,14 +107,14 @@ class LandmarkSystem:
         fitted = np.maximum(self.s.energy(w), self.t.energy(v))
         known = self.yy > 0
         amplification = np.sqrt(fitted[known] / self.yy[known]).max(initial=0.0)
-        rounding = self._rounding(gamma, damping, ridge, w[:, known], v[:, known], self.yy[known])
+        rough = self._rounding(gamma, damping, ridge, w[:, known], v[:, known], self.yy[known])
         return Solution(
             self.maps.source @ w,
             self.maps.target @ v,
             intercepts,
             self._condition(gamma, damping, ridge),
             float(amplification),
-            rounding,
+            rough,
             unresolved(self.maps, self.n, gamma, damping, ridge),
         )
 
@@ -295,27 +190,14 @@ class LandmarkSystem:
     def _rounding(
         self, gamma: float, damping: float, ridge: float, w: np.ndarray, v: np.ndarray, yy: np.ndarray
     ) -> float:
-        """Return the estimate of `Solution.rounding`.
+        roles = ((self.s, w), (self.t, v))[: 1 if self.signs is not None else 2]
 
-        To first order an error E of the Gram changes the solution by that for the right-hand side -E w, which has the
-        signs of noise, as the probes have, and in row a the size of `summed` or `evaluated` times that of the fitted
-        values. Rounded kernel entries also change the fitted values themselves.
-        """
-        if not len(yy):
-            return 0.0
-        none, change = np.zeros((len(self.s.mean), 2 * PROBES)), np.zeros(len(yy))
-        for role, (side, c) in enumerate(((self.s, w), (self.t, v))[: 1 if self.signs is not None else 2]):
-            sizes = np.sqrt(np.repeat([side.summed, side.evaluated], PROBES, axis=0)).T
-            noise = sizes * self._signs
-            found = self._coefficients(gamma, damping, ridge, *((noise, none) if role == 0 else (none, noise)))
-            answers = np.maximum(self.s.energy(found[0]), self.t.energy(found[1])).reshape(2, PROBES).mean(1)
-            change += answers @ [side.summed @ c**2 + yy, side.energy(c) + yy]
-            change += self.n * (side.columns @ (side.T @ c) ** 2)
-        return float(self.s.eps * np.sqrt(change / yy).max())
+        def answer(role: int, noise: np.ndarray) -> np.ndarray:
+            sides = (noise, np.zeros_like(noise))
+            found = self._coefficients(gamma, damping, ridge, *(sides if role == 0 else sides[::-1]))
+            return np.maximum(self.s.energy(found[0]), self.t.energy(found[1]))
 
-    @cached_property
-    def _signs(self) -> np.ndarray:
-        return np.random.default_rng(0).choice([-1.0, 1.0], (len(self.s.mean), 2 * PROBES))
+        return rounding(roles, self.n, yy, answer)
 
     def singular_vectors(self, smallest: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return those of the centred approximate kernel for the singular values of at least `smallest`.
@@ -341,6 +223,36 @@ class LandmarkSystem:
             sum(gram / trace for gram, trace in zip((self.s.gram, self.t.gram), traces, strict=True))
         )
         return vectors[:, values > 1e-12 * max(values[-1], 0)]
+
+
+@dataclass(frozen=True)
+class AsKLSSolve(Solve):
+    """AsK-LS at every gamma of a grid.
+
+    Attributes
+    ----------
+    grid : tuple of float
+        The gammas.
+    damping, ridge : as in `LandmarkSystem.solve`
+    """
+
+    grid: tuple[float, ...]
+    damping: float = 0.0
+    ridge: float = 0.0
+    parameter = "gamma"
+    wants = Wants(target=True)
+
+    def decompose(self, centred: Centred) -> LandmarkSystem:
+        return LandmarkSystem(centred)
+
+    def solve(self, state: LandmarkSystem, value: float) -> Solution:
+        return state.solve(value, self.damping, self.ridge)
+
+    def model(self, state: LandmarkSystem, value: float) -> Model:
+        solution = self.solve(state, value)
+        safe = None if solution.resolved else state.safe_gamma(value, self.damping, self.ridge)
+        solver = {"rounding": solution.rounding, "unresolved": solution.unresolved}
+        return Model(solution, state.singular_values, state.poles, solver, safe)
 
 
 def _divide(a: np.ndarray, b: np.ndarray, otherwise: float = 0.0) -> np.ndarray:

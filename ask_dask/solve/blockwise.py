@@ -31,10 +31,10 @@ from functools import partial
 import numpy as np
 
 from ask_dask import compute
-from ask_dask.solve.askls import Solution
 from ask_dask.solve.balanced import Balanced
 from ask_dask.solve.iterative import FLOOR, PROBED, SAFETY
 from ask_dask.solve.passes import Passes
+from ask_dask.solve.protocol import Solution
 from ask_dask.solve.resonance import condition
 from ask_dask.solve.stage import Stage
 from ask_dask.solve.watch import Convergence, Watch, digits

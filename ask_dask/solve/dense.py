@@ -16,7 +16,7 @@ import numpy as np
 from numpy.linalg import eigh
 
 from ask_dask.nystrom import svd
-from ask_dask.solve.askls import Solution
+from ask_dask.solve.protocol import Solution
 from ask_dask.solve.resonance import condition, inverse
 
 ROUNDED = 1e-13

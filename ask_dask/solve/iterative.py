@@ -20,8 +20,9 @@ from functools import partial
 import numpy as np
 
 from ask_dask import compute
-from ask_dask.solve.askls import LandmarkSystem, Solution
+from ask_dask.solve.askls import LandmarkSystem
 from ask_dask.solve.minres import smallest
+from ask_dask.solve.protocol import Solution
 from ask_dask.solve.resonance import SINGULAR, condition
 from ask_dask.solve.stage import Stage
 from ask_dask.solve.tiles import Tiles

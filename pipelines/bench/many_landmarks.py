@@ -26,10 +26,10 @@ import psutil
 from ask_dask import AsKLSClassifier
 from ask_dask.compute import progress_shown
 from ask_dask.errors import BudgetError
-from ask_dask.estimators.inputs import default_kernel
+from ask_dask.estimators.inputs import default_bandwidth
 from ask_dask.estimators.outputs import Outputs
 from ask_dask.estimators.plan import Sizes
-from ask_dask.kernels import RBF, Kernel
+from ask_dask.kernels import RBF, SNE, Kernel
 
 FEATURES, FOLDS, COMPARED = 20, 5, 2000
 
@@ -43,8 +43,7 @@ def make(rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 def kernel_of(name: str, X: np.ndarray) -> Kernel:
     """SNE or RBF at the default bandwidth."""
-    sne: Any = default_kernel(X[:COMPARED])
-    return RBF(sne.bandwidth) if name == "rbf" else sne
+    return (RBF if name == "rbf" else SNE)(default_bandwidth(X[:COMPARED]))
 
 
 def fit(options: argparse.Namespace, m: int, solver: str, to: Path) -> dict[str, Any] | None:

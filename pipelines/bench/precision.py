@@ -74,7 +74,7 @@ def path(
     rows = moments.Rows((y[:, None] - y.mean()) / y.std(), np.asarray, np.zeros(len(X), np.int8))
     found = moments.gather(X, rows, 1, at, points[:TYPICAL_ROWS])
     maps = nystrom.feature_map(core, nystrom.resolution(X.dtype), kernel.symmetric)
-    solutions = LandmarkSystem(found, maps).path(gammas)
+    solutions = LandmarkSystem(moments.Centred.of(found, maps)).path(gammas)
     f = [blocks.discriminants(new, at, s.source, s.target, s.intercepts).mean(1) for s in solutions]
     return list(zip(solutions, f, strict=True))
 
