@@ -6,9 +6,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ask_dask.blocks import LandmarkBlocks, asymmetry
-    from ask_dask.estimators import KSVD, AsKLSClassifier, AsKLSRegressor, AsymmetricNystroem, load
+    from ask_dask.estimators import (
+        KSVD,
+        AsKLSClassifier,
+        AsKLSRegressor,
+        AsymmetricNystroem,
+        KernelFisherDiscriminant,
+        KernelPCA,
+        KernelRidge,
+        load,
+    )
 
-__all__ = ["KSVD", "AsKLSClassifier", "AsKLSRegressor", "AsymmetricNystroem", "LandmarkBlocks", "asymmetry", "load"]
+__all__ = [
+    "KSVD",
+    "AsKLSClassifier",
+    "AsKLSRegressor",
+    "AsymmetricNystroem",
+    "KernelFisherDiscriminant",
+    "KernelPCA",
+    "KernelRidge",
+    "LandmarkBlocks",
+    "asymmetry",
+    "load",
+]
 OF_BLOCKS = {"LandmarkBlocks", "asymmetry"}
 
 

@@ -19,7 +19,7 @@ from ask_dask.estimators.outputs import Outputs
 from ask_dask.estimators.plan import Sizes, check_memory, solved, solver_of
 from ask_dask.estimators.problem import Problem
 from ask_dask.estimators.reference import landmark_error
-from ask_dask.estimators.solved import Solved, precision_warning
+from ask_dask.estimators.solved import Solved, candidates, precision_warning
 from ask_dask.kernels import SNE, Kernel, Symmetrised
 from ask_dask.solve import TOO_ROUGH, AsKLSSolve, Resonance, resonance
 
@@ -29,6 +29,8 @@ ASYMMETRY_ROWS = 1000
 
 class AsKLS(LandmarkEstimator):
     """The parameters and the fit that the classifier and the regressor share."""
+
+    kept = ("gamma_", "singular_values_", "resonance_", "asymmetry_")
 
     def __init__(
         self,
@@ -110,22 +112,14 @@ class AsKLS(LandmarkEstimator):
 
     def _select(self, solved: Solved, problem: Problem) -> int:
         """Score every pair on held-out rows, choose one and fit its merger."""
-        held_out = solved.held_out
-        assert held_out is not None  # with cross-validation
+        if not problem.n_folds:
+            return 0
         with compute.measured(self.steps_, "choose"), compute.one_blas_thread():
-            rows, outputs = held_out.rows, problem.outputs
-            found = selection.Candidates(
-                held_out,
-                outputs,
-                problem.weights.of(rows),
-                problem.folds[rows],
-                problem.n_folds,
-                self.merge,
-                problem.seed,
-                symmetric=problem.basis.kernel.symmetric and problem.basis.column_points is problem.basis.row_points,
-            )
+            found = candidates(solved, problem, self.merge, problem.basis.symmetric)
             sound = [self._is_sound(solved, pair) for pair in range(len(solved.pairs))]
-            self.cv_results_ = selection.cv_results(solved.pairs, found.metrics(), self.scoring_, sound)
+            self.cv_results_ = selection.cv_results(
+                solved.pairs, found.metrics(), self.scoring_, sound, problem.solve.parameter
+            )
             chosen = int(np.argmin(self.cv_results_["rank_test_score"]))
             self.merger_ = found.merger(chosen)
             self.held_out_ = found.summary(chosen)
@@ -158,7 +152,7 @@ class AsKLS(LandmarkEstimator):
         self.resonance_ = self._resonance(solved, pair)
         if self.resonance_.warning:
             warnings.warn(self.resonance_.warning, ResonanceWarning, stacklevel=4)
-        said = precision_warning(solved, pair)
+        said = precision_warning(solved, pair, AsKLSSolve((self.gamma_,)))
         if said:
             warnings.warn(said, PrecisionWarning, stacklevel=4)
 

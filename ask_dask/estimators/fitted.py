@@ -38,6 +38,17 @@ class LandmarkEstimator(WithKernel):
         tags.input_tags.sparse = True
         return tags
 
+    kept: tuple[str, ...] = ()
+    """Attributes that a store keeps beside those of every estimator: JSON values, arrays, and objects of
+    `stored.OBJECTS`."""
+    max_scored_rows: int = 1_000_000
+    """Most rows that are scored one by one when held out."""
+
+    @property
+    def _cv(self) -> Any:
+        """The folds, as `check_folds` takes them."""
+        return self.cv
+
     @abstractmethod
     def _check_y(self, y: Any, n_rows: int) -> Outputs:
         """Return the labels as outputs, and set what the estimator keeps of them."""
@@ -60,7 +71,7 @@ class LandmarkEstimator(WithKernel):
 
     @abstractmethod
     def _select(self, solved: Solved, problem: Problem) -> int:
-        """Score every pair on held-out rows, choose one, and keep what led to it."""
+        """Choose a pair, and keep what led to it: the scores of every pair on held-out rows, if there are folds."""
 
     @abstractmethod
     def _keep(self, solved: Solved, pair: int, basis: Basis) -> None:
@@ -84,12 +95,12 @@ class LandmarkEstimator(WithKernel):
         self.n_outputs_ = outputs.q
         method = self._method(outputs)
         self.seed_ = check_seed(self.random_state)
-        folds, n_folds = check_folds(self.cv, X.shape[0], outputs.codes, self.seed_, in_memory(groups, "groups"))
+        folds, n_folds = check_folds(self._cv, X.shape[0], outputs.codes, self.seed_, in_memory(groups, "groups"))
         weights = check_weights(sample_weight, self._class_weights(y), X.shape[0])
         rows, columns, counts = choose_landmarks(
             self.landmarks, self.n_landmarks, X, self.kernel, outputs.codes, self.seed_
         )
-        n_folds = 0 if self.cv is None else n_folds
+        n_folds = 0 if self._cv is None else n_folds
         check_weight_of_folds(weights, folds, n_folds)
         apart, unlike_new = self._held_out_rows(X.shape[0], rows, columns, counts, outputs.codes, weights.fit)
         scored = selection.sampled_rows(X.shape[0], self.max_scored_rows, self.seed_, unlike_new)
@@ -100,10 +111,11 @@ class LandmarkEstimator(WithKernel):
         with compute.measured(self.steps_, "landmarks"):
             X, basis = self._place(X, rows, columns)
         problem = Problem(
-            X, basis, outputs, weights, folds, n_folds, method, self.seed_, (rows, columns), scored, self.steps_
-        )
+            X, basis, outputs, weights, folds, n_folds, method, self.seed_, (rows, columns), scored, unlike_new,
+            self.steps_,
+        )  # fmt: skip
         found = self._solved(engine, problem, counts, apart and n_folds > 0)
-        chosen = self._select(found, problem) if n_folds else 0
+        chosen = self._select(found, problem)
         n = found.pairs[chosen][0]
         self.n_landmarks_, self.row_landmarks_, self.column_landmarks_ = n, rows[:n], columns[:n]
         self._bind(basis)

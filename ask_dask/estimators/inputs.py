@@ -244,10 +244,8 @@ def _require_weights(name: str, values: np.ndarray) -> None:
         raise InputError(f"{name} is {said}: each weight must be finite, 0 or more, and not all zero.")
 
 
-def check_parameters(estimator: Any, task: str, gammas: tuple[float, ...]) -> None:
-    """Raise InputError for parameters that are not what they must be, or do not go together."""
-    given = estimator
-    kernel, exact = given.kernel, given.n_landmarks is None
+def check_kernel(kernel: Any) -> None:
+    """Raise InputError for what is not a kernel, or not one whose points are all both sources and targets."""
     if kernel is not None and not isinstance(kernel, Kernel):
         raise InputError(f"kernel={kernel!r} is not a Kernel: use one of ask_dask.kernels, such as SNE(2.0).")
     if kernel is not None and kernel.shape is not None and kernel.shape[0] != kernel.shape[1]:
@@ -255,6 +253,13 @@ def check_parameters(estimator: Any, task: str, gammas: tuple[float, ...]) -> No
             f"The kernel matrix is {kernel.shape[0]} x {kernel.shape[1]} and must be square: each training point is "
             "both a source and a target."
         )
+
+
+def check_parameters(estimator: Any, task: str, gammas: tuple[float, ...]) -> None:
+    """Raise InputError for parameters that are not what they must be, or do not go together."""
+    given = estimator
+    exact = given.n_landmarks is None
+    check_kernel(given.kernel)
     for name, allowed in (
         ("merge", METHODS), ("scoring_", score.OF_TASK[task]), ("symmetrise", (None, *HOWS)),
         ("solver", ("auto", "direct", "minres")),
@@ -264,11 +269,11 @@ def check_parameters(estimator: Any, task: str, gammas: tuple[float, ...]) -> No
             raise InputError(f"{name.rstrip('_')}={getattr(given, name)!r} must be one of {said}.")
     for name in ("ridge", "damping"):
         value = getattr(given, name)
-        if not (_is_number(value) and np.isfinite(value) and value >= 0):
+        if not (is_number(value) and np.isfinite(value) and value >= 0):
             raise InputError(f"{name}={value} must be a finite number, 0 or more.")
     if given.preconditioner != "auto" and not (isinstance(given.preconditioner, int) and given.preconditioner >= 0):
         raise InputError(f"preconditioner={given.preconditioner!r} must be 'auto' or how many, 0 for none.")
-    if not (_is_number(given.tol) and 0 < given.tol < 1 and _is_number(given.max_iter, whole=True)
+    if not (is_number(given.tol) and 0 < given.tol < 1 and is_number(given.max_iter, whole=True)
             and given.max_iter >= 1):  # fmt: skip
         raise InputError(
             f"tol={given.tol} must be between 0 and 1, and max_iter={given.max_iter} a number of 1 or more."
@@ -296,14 +301,15 @@ def check_gammas(gamma: float | Sequence[float]) -> tuple[float, ...]:
     if not gammas:
         raise InputError("gamma is an empty list: give at least one value above 0.")
     for g in gammas:
-        if not (_is_number(g) and np.isfinite(g) and g > 0):
+        if not (is_number(g) and np.isfinite(g) and g > 0):
             raise InputError(f"gamma={g!r} must be a finite number above 0.")
         if not SIZES[0] <= g <= SIZES[1]:
             raise InputError(f"gamma={g!r} must be from 1e-100 to 1e100.")
     return tuple(map(float, gammas))
 
 
-def _is_number(value: Any, whole: bool = False) -> bool:
+def is_number(value: Any, whole: bool = False) -> bool:
+    """Return whether a value is a real number, or a whole one; True and False are not."""
     return isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
 
 
@@ -312,7 +318,7 @@ def check_counts(n_landmarks: Any, n_rows: int) -> tuple[int, ...]:
     if isinstance(n_landmarks, str) and n_landmarks == "auto":
         return (min(1000, n_rows),)
     counts = [n_rows] if n_landmarks is None else np.atleast_1d(n_landmarks).tolist()
-    if not counts or not all(_is_number(n, whole=True) and n >= 1 for n in counts):
+    if not counts or not all(is_number(n, whole=True) and n >= 1 for n in counts):
         raise InputError(f"n_landmarks={n_landmarks} must be one or more whole numbers above 0.")
     return tuple(sorted(set(counts)))
 

@@ -1,4 +1,4 @@
-"""Fitted AsK-LS models in zarr."""
+"""Fitted estimators on landmarks in zarr: one writer and one reader for all methods."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ import zarr
 from ask_dask import store
 from ask_dask.errors import StoreError, mask
 from ask_dask.estimators.askls import AsKLSClassifier, AsKLSRegressor
-from ask_dask.estimators.base import AsKLS
-from ask_dask.estimators.merge import Bend, Merger
+from ask_dask.estimators.fitted import LandmarkEstimator
+from ask_dask.estimators.methods import CATALOGUE
 from ask_dask.estimators.parameters import names_of
 from ask_dask.estimators.saved import KINDS, Kind
 from ask_dask.estimators.stored import (
@@ -24,111 +24,98 @@ from ask_dask.estimators.stored import (
     write_basis,
 )
 from ask_dask.kernels import kernel_from_dict
-from ask_dask.solve import Resonance, Solution
+from ask_dask.solve import Solution
 
-COEFFICIENTS = ("source", "target", "intercepts")
-ESTIMATORS = {cls.__name__: cls for cls in (AsKLSClassifier, AsKLSRegressor)}
+KEPT = ("n_landmarks_", "n_outputs_", "task_", "scoring_", "seed_", "solver_", "solution_")
+"""Attributes of every estimator; each adds its own."""
+
+OPTIONAL = ("held_out_", "merger_", "landmark_error_", "_flat", "_y_sparse")
+"""Attributes that are kept where an estimator has them."""
 
 
-def write(model: AsKLS, group: zarr.Group) -> None:
+def write(model: LandmarkEstimator, group: zarr.Group) -> None:
     """Write a fitted estimator into a group that is open for writing."""
     basis = model.basis_
     write_basis(group, basis)
-    for name in ("row_landmarks_", "column_landmarks_", "singular_values_"):
-        store.write_array(group, name.rstrip("_"), getattr(model, name))
-    for name in COEFFICIENTS:
-        store.write_array(group, f"coefficients_{name}", getattr(model.solution_, name))
+    for name in ("row_landmarks", "column_landmarks"):
+        store.write_array(group, name, getattr(model, f"{name}_"))
+    names = (*KEPT, *model.kept, *(name for name in OPTIONAL if name in vars(model)))
+    arrays = [name for name in names if isinstance(getattr(model, name), np.ndarray)]
+    for name in arrays:
+        store.write_array(group, _key(name), getattr(model, name))
+    state = {_key(name): getattr(model, name) for name in names if name not in arrays}
     optional: dict[str, Any] = {}
-    if model.cv is not None:
-        merger = model.merger_
-        store.write_array(group, "merger", np.vstack([merger.weights, merger.intercepts, *merger.bend.rows()]))
-        optional = {
-            "merger_shared": merger.shared,
-            "held_out": model.held_out_,
-            "cv_results": {key: json_values(values) for key, values in model.cv_results_.items()},
-        }
-    if model.compare_exact:
-        optional["landmark_error"] = model.landmark_error_
-    if isinstance(model, AsKLSClassifier):
+    if hasattr(model, "cv_results_"):
+        optional["cv_results"] = {key: json_values(values) for key, values in model.cv_results_.items()}
+    if hasattr(model, "classes_"):
         optional |= {"classes": model.classes_.tolist(), "classes_dtype": model.classes_.dtype.str}
-        if model.task_ == "multilabel":
-            optional |= {"y_dtype": model._y_dtype.str, "y_sparse": model._y_sparse}
-    elif isinstance(model, AsKLSRegressor):
-        optional["flat"] = model._flat
-    parts = (model.row_landmarks_, *vars(model.solution_).values(), model.singular_values_)
+    if hasattr(model, "_y_dtype"):
+        optional["y_dtype"] = model._y_dtype.str
     kernel = without_arrays(model.kernel_.to_dict(), group)
+    s = model.solution_
+    parts = (model.row_landmarks_, s.source, s.target, s.intercepts, *(getattr(model, name) for name in arrays))
     store.describe(
         group,
         fingerprint=store.fingerprint(*parts, kernel, model.seed_),
         estimator=type(model).__name__,
-        task=model.task_,
         parameters=_parameters(model),
         kernel=kernel,
-        gamma=model.gamma_,
-        n_landmarks=model.n_landmarks_,
-        n_outputs=model.n_outputs_,
+        arrays=[_key(name) for name in arrays],
         n_rows=basis.n_rows,
         n_features=model.n_features_in_,
         feature_names=names_of(model),
-        seed=model.seed_,
-        scoring=model.scoring_,
         dtype=str(basis.row_points.dtype),
-        resonance=model.resonance_.to_dict(),
-        solver=model.solver_,
-        asymmetry=model.asymmetry_,
         exact_normaliser=basis.targets is not None,
+        **{key: without_arrays(value, group, key) for key, value in state.items()},
         **optional,
     )
 
 
-def read(group: zarr.Group) -> AsKLS:
-    """The fitted estimator of a model store."""
-    about = store.about(group)
-    if about["estimator"] not in ESTIMATORS:
+def _key(name: str) -> str:
+    """Return what an attribute of an estimator is called in a store."""
+    return name.strip("_")
+
+
+def estimators() -> dict[str, Any]:
+    """Return the classes of estimators by name."""
+    known = (AsKLSClassifier, AsKLSRegressor, *(method.estimator for method in CATALOGUE.values()))
+    return {cls.__name__: cls for cls in known}
+
+
+def read(group: zarr.Group) -> LandmarkEstimator:
+    """Return the fitted estimator of a model store."""
+    about, known = store.about(group), estimators()
+    if about["estimator"] not in known:
         raise StoreError(
             f"{store.place(group)} holds a model of kind {about['estimator']}, which this release does not know."
         )
     kernel = kernel_from_dict(with_arrays(about["kernel"], group))
     parameters = about["parameters"]
-    inner = kernel.kernel if parameters["symmetrise"] else kernel  # type: ignore[attr-defined]
+    inner = kernel.kernel if parameters.get("symmetrise") else kernel  # type: ignore[attr-defined]
     given = {
         "kernel": inner if parameters["kernel"] else None,
         "landmarks": landmarks_parameter(parameters["landmarks"]),
     }
     if isinstance(parameters.get("class_weight"), list):
         given["class_weight"] = _class_weight(parameters["class_weight"])
-    model = ESTIMATORS[about["estimator"]](**(parameters | given))
+    model = known[about["estimator"]](**(parameters | given))
     if about["feature_names"] is not None:
         model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
-    model.seed_, model.n_features_in_, model.scoring_ = about["seed"], about["n_features"], about["scoring"]
-    model.gamma_, model.n_landmarks_ = about["gamma"], about["n_landmarks"]
-    model.task_, model.n_outputs_ = about["task"], about["n_outputs"]
-    model.solver_, model.asymmetry_ = about["solver"], about["asymmetry"]
+    model.n_features_in_ = about["n_features"]
+    for name in (*KEPT, *model.kept, *OPTIONAL):
+        if _key(name) in about["arrays"]:
+            setattr(model, name, read_array(group, _key(name)))
+        elif _key(name) in about:
+            setattr(model, name, with_arrays(about[_key(name)], group))
+    if not isinstance(getattr(model, "solution_", None), Solution):
+        raise StoreError(f"{store.place(group)} is damaged: it has no solution.")
     if "classes" in about:
         model.classes_ = np.array(about["classes"], dtype_of(group, "classes_dtype", "biufUO"))
     if "y_dtype" in about:
-        model._y_dtype, model._y_sparse = dtype_of(group, "y_dtype", "biuf"), about["y_sparse"]
-    if "flat" in about:
-        model._flat = about["flat"]
-    if "landmark_error" in about:
-        model.landmark_error_ = about["landmark_error"]
-    for name in ("row_landmarks_", "column_landmarks_", "singular_values_"):
-        setattr(model, name, read_array(group, name.rstrip("_")))
-    model.resonance_ = Resonance.from_dict(about["resonance"])
-    source, target, intercepts = (read_array(group, f"coefficients_{name}") for name in COEFFICIENTS)
-    model.solution_ = Solution(
-        source,
-        target,
-        intercepts,
-        condition_number=model.resonance_.condition_number,
-        amplification=model.resonance_.amplification,
-        rounding=model.solver_.get("rounding", 0.0),
-        unresolved=model.solver_.get("unresolved", 0.0),
-    )
-    if "merger" in group:
-        weights, intercepts, *bend = np.split(read_array(group, "merger"), [2, 3, 5, 7, 9])
-        model.merger_ = Merger(model.merge, weights, intercepts[0], Bend(*bend), about["merger_shared"], model.task_)
-        model.held_out_ = about["held_out"]
+        model._y_dtype = dtype_of(group, "y_dtype", "biuf")
+    for name in ("row_landmarks", "column_landmarks"):
+        setattr(model, f"{name}_", read_array(group, name))
+    if "cv_results" in about:
         model.cv_results_ = {
             k: np.array([np.nan if x is None else x for x in v]) for k, v in about["cv_results"].items()
         }
@@ -136,12 +123,12 @@ def read(group: zarr.Group) -> AsKLS:
     return model
 
 
-def _parameters(model: AsKLS) -> dict[str, Any]:
-    """The constructor's arguments as JSON values; what JSON cannot say (a splitter, row numbers) is said in words."""
+def _parameters(model: LandmarkEstimator) -> dict[str, Any]:
+    """Return the constructor's arguments as JSON values; what JSON cannot say (a splitter, row numbers) is in words."""
     given = model.get_params(deep=False)
     given["kernel"] = None if model.kernel is None else type(model.kernel).__name__  # the whole is in "kernel"
     given["random_state"] = model.seed_
-    if not (model.cv is None or isinstance(model.cv, int)):
+    if not (model.cv is None or isinstance(model.cv, int | str)):
         ending = f"_test_{model.scoring_}"
         given["cv"] = len([key for key in model.cv_results_ if key.startswith("split") and key.endswith(ending)])
     if isinstance(given.get("class_weight"), dict):
@@ -153,10 +140,10 @@ def _parameters(model: AsKLS) -> dict[str, Any]:
 
 
 def _class_weight(value: list[Any]) -> Any:
-    """The `class_weight` parameter from JSON, whose own keys are text: a dict, or one for each of several labels."""
+    """Return the `class_weight` parameter from JSON, whose keys are text: a dict, or one for each of several labels."""
     if value and isinstance(value[0], dict):
         return [dict(weights["of_label"]) for weights in value]
     return dict(value)
 
 
-KINDS["model"] = Kind((AsKLS,), write, read)
+KINDS["model"] = Kind((LandmarkEstimator,), write, read)

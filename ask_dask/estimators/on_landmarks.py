@@ -1,18 +1,15 @@
 """AsK-LS on landmarks: one pass gives every pair's models, one more their scores on held-out rows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from dataclasses import replace
 
 import dask
-import numpy as np
 
 from ask_dask import blocks, compute, moments
-from ask_dask.estimators.outputs import Outputs
 from ask_dask.estimators.problem import Problem
-from ask_dask.estimators.solved import Solved, held_out_of
-from ask_dask.moments import Centred
+from ask_dask.estimators.solved import Errors, Solved, held_out_of, moments_of
+from ask_dask.estimators.units import Units
+from ask_dask.moments import Centred, Moments
 from ask_dask.solve import Model, Solution
 from ask_dask.store import Checkpoint
 
@@ -27,13 +24,18 @@ def on_landmarks(problem: Problem, counts: Sequence[int], checkpoint: Checkpoint
     checkpoint : Checkpoint, optional
         Where the sums of the pass are kept.
     """
-    basis, units, method = problem.basis, _Units.of(problem.outputs), problem.solve
+    basis, units, method = problem.basis, Units.of(problem), problem.solve
     with compute.measured(problem.steps, "moments", **blocks.cut(problem.X, counts[-1])):
-        rows = replace(problem.rows, outputs=partial(units.encode, problem.rows.outputs))
-        columns = basis.columns(method.wants.target)
+        rows, columns = units.rows(problem.rows), basis.columns(method.wants.target)
         diagonal = basis.kernel.diagonal if method.wants.diagonal else None
         found = moments.gather(
-            problem.X, rows, max(1, problem.n_folds), columns, basis.typical, checkpoint, diagonal=diagonal
+            problem.X,
+            rows,
+            max(1, problem.n_folds),
+            columns,
+            basis.typical,
+            checkpoint,
+            diagonal=diagonal,
         )
     with compute.measured(problem.steps, "core matrix"), compute.one_blas_thread():
         maps = {n: basis.feature_map(n) for n in counts}
@@ -55,33 +57,29 @@ def on_landmarks(problem: Problem, counts: Sequence[int], checkpoint: Checkpoint
     pairs = [(n, value) for n in counts for value in method.grid]
     solver = {"name": "landmarks", "precision": basis.row_points.dtype.name}
     models = [replace(model, solution=units.undone(model.solution), solver=solver | model.solver) for model in models]
-    solutions = [[units.undone(model.solution) for model in fold] for fold in folds]
-    return Solved(pairs, models, solutions, held_out_of(problem, solutions), checkpoint=checkpoint)
+    own = [[model.solution for model in fold] for fold in folds]
+    errors = _errors(problem, found, pairs, own, units) if folds and method.from_moments else None
+    solutions = [[units.undone(solution) for solution in fold] for fold in own]
+    return Solved(pairs, models, solutions, held_out_of(problem, solutions), errors, checkpoint)
 
 
-@dataclass(frozen=True)
-class _Units:
-    """A shift and scale of real labels, so that sums in float32 have numbers of the size 1 about 0.
-
-    Attributes
-    ----------
-    centre, scale : (q,)
-    """
-
-    centre: np.ndarray
-    scale: np.ndarray
-
-    @classmethod
-    def of(cls, outputs: Outputs) -> "_Units":
-        if outputs.task != "regression":
-            return cls(np.zeros(outputs.q), np.ones(outputs.q))
-        scale = outputs.y.std(0)
-        return cls(outputs.y.mean(0), np.where(scale > 0, scale, 1.0))
-
-    def encode(self, outputs: Any, y: Any) -> np.ndarray:
-        """Return Y of some rows in these units."""
-        return (outputs(y) - self.centre) / self.scale
-
-    def undone(self, solution: Solution) -> Solution:
-        """Return a solution in these units as one for the labels as they are."""
-        return solution.of_units(self.centre, self.scale)
+def _errors(
+    problem: Problem,
+    found: Moments,
+    pairs: Sequence[tuple[int, float]],
+    folds: Sequence[Sequence[Solution]],
+    units: Units,
+) -> list[list[Errors]]:
+    """Return the errors of each pair on each fold's rows, from the moments of those that are like new ones."""
+    cells = []
+    for fold in range(problem.n_folds):
+        cell = found.fold(fold)
+        if problem.unlike_new is not None:
+            without = problem.unlike_new[problem.folds[problem.unlike_new] == fold]
+            frames = tuple(side.frame for side in found.sides)
+            cell = cell - moments_of(problem, problem.basis, without, frames) if len(without) else cell
+        cells.append(cell)
+    return [
+        [Errors.of(problem.solve, folds[f][pair], cell.prefix(n), units) for f, cell in enumerate(cells)]
+        for pair, (n, _) in enumerate(pairs)
+    ]

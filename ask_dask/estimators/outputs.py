@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from ask_dask import score
 from ask_dask.moments import Rows
 
-Task = Literal["classification", "multilabel", "regression"]
+Task = Literal["classification", "multilabel", "regression", "components"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,8 @@ class Outputs:
 
     Attributes
     ----------
-    task : {"classification", "multilabel", "regression"}
+    task : {"classification", "multilabel", "regression", "components"}
+        Components have no labels: their y is (N, 0).
     y : (N,) class numbers, (N, L) 0/1 ndarray or CSR, or (N, L) float64
     classes : array or None
         Of a classification its classes; of several labels their numbers.

@@ -22,6 +22,7 @@ from ask_dask.estimators.on_landmarks import on_landmarks
 from ask_dask.estimators.outputs import Outputs
 from ask_dask.estimators.problem import Problem
 from ask_dask.estimators.solved import Solved, fold_by_fold
+from ask_dask.solve import AsKLSSolve
 from ask_dask.sparse import SparseRows, row_bytes
 from ask_dask.store import Checkpoint
 
@@ -204,7 +205,7 @@ def solved(estimator: Any, solver: str, problem: Problem, counts: Sequence[int],
     apart : bool
         Each fold has landmarks and normalisers of its own (`fold_by_fold`).
     """
-    kept, exact = _checkpoint(estimator, solver, problem), estimator.exact
+    kept, exact = checkpoint_of(estimator, solver, problem), estimator.exact
 
     def engine(problem: Problem, counts: Sequence[int], checkpoint: Checkpoint | None = None) -> Solved:
         if exact:
@@ -232,12 +233,13 @@ def iterated(problem: Problem, estimator: Any, checkpoint: Checkpoint | None = N
     return iterative(problem, min(landmarks, n), estimator.tol, estimator.max_iter, checkpoint)
 
 
-def _checkpoint(estimator: Any, solver: str, problem: Problem) -> Checkpoint | None:
-    """Where the fit may go on; gammas and damping decide what is iterated, and of moments nothing."""
+def checkpoint_of(estimator: Any, solver: str, problem: Problem) -> Checkpoint | None:
+    """Return where the fit may go on. gamma and damping change what is iterated, but not the moments."""
     if estimator.checkpoint is None:
         return None
     basis = problem.basis
-    parts = [problem.X, problem.outputs.y, problem.folds, problem.weights.fit, basis.kernel.to_dict()]
+    method = "" if isinstance(problem.solve, AsKLSSolve) else type(problem.solve).__name__
+    parts = [method, problem.X, problem.outputs.y, problem.folds, problem.weights.fit, basis.kernel.to_dict()]
     parts += [] if estimator.exact else [basis.row_points, basis.column_points]
     parts += [problem.askls.grid, problem.askls.damping, str(estimator.preconditioner)] if solver == "minres" else []
     return Checkpoint(estimator.checkpoint, store.fingerprint(*(piece for part in parts for piece in _pieces(part))))

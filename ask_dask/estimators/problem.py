@@ -27,6 +27,8 @@ class Problem:
         Row numbers of the row and column landmarks.
     scored : (n,) increasing row numbers
         Rows that are scored when held out.
+    unlike_new : row numbers, or None
+        Rows that are not scored when held out, since they are not like new ones; None where all are.
     steps : list
         Seconds and memory of each step are appended.
     """
@@ -41,6 +43,7 @@ class Problem:
     seed: int
     landmarks: tuple[np.ndarray, np.ndarray]
     scored: np.ndarray
+    unlike_new: np.ndarray | None = None
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     @property

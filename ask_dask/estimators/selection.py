@@ -234,6 +234,7 @@ def cv_results(
     metrics: list[list[dict[str, float | None]]],
     scoring: str,
     sound: Sequence[bool],
+    parameter: str = "gamma",
 ) -> dict[str, np.ndarray]:
     """Return the scores of every pair in the form of scikit-learn's `cv_results_`.
 
@@ -241,7 +242,7 @@ def cv_results(
     """
     results: dict[str, np.ndarray] = {
         "param_n_landmarks": np.array([n for n, _ in pairs]),
-        "param_gamma": np.array([gamma for _, gamma in pairs]),
+        f"param_{parameter}": np.array([value for _, value in pairs]),
         "sound": np.array(sound, bool),
     }
     for name in metrics[0][0]:

@@ -5,12 +5,41 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ask_dask import compute
+from ask_dask import blocks, compute
+from ask_dask.basis import Basis
 from ask_dask.errors import InputError
 from ask_dask.estimators.problem import Problem
-from ask_dask.estimators.selection import HeldOut, predict_held_out
-from ask_dask.solve import TOO_ROUGH, Model, Solution, mean_solution
+from ask_dask.estimators.selection import Candidates, HeldOut, predict_held_out
+from ask_dask.estimators.units import Units
+from ask_dask.moments import Frame, Moments, of_rows
+from ask_dask.solve import TOO_ROUGH, Model, Solution, Solve, mean_solution
 from ask_dask.store import Checkpoint
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors on held-out rows, from their moments.
+
+    Attributes
+    ----------
+    squares, total : (k,)
+        Squared errors, and what they are a share of, such as the squares of y about its mean.
+    weight : float
+        Weight of the rows.
+    """
+
+    squares: np.ndarray
+    total: np.ndarray
+    weight: float
+
+    @classmethod
+    def of(cls, method: Solve, solution: Solution, cell: Moments, units: Units) -> "Errors":
+        """Return those of a solution on the rows of a cell, shapes (1, ...), both in some units."""
+        squares, total = method.held_out(solution, cell)
+        return cls(squares * units.scale**2, total * units.scale**2, float(cell.count[0]))
+
+    def __add__(self, other: "Errors") -> "Errors":
+        return Errors(self.squares + other.squares, self.total + other.total, self.weight + other.weight)
 
 
 @dataclass(frozen=True)
@@ -26,8 +55,8 @@ class Solved:
         For each fold and pair, trained without the fold; empty without cross-validation.
     held_out : HeldOut or None
         Discriminants of the scored rows, each from the models that have not seen its label.
-    scores : list of lists of dict, optional
-        For each pair and fold, scores of the held-out rows that their moments give, where the method has such.
+    errors : list of lists of Errors, optional
+        For each pair and fold, errors on the held-out rows that their moments give, where the method has such.
     checkpoint : Checkpoint, optional
         Removed when the fit is finished.
     """
@@ -36,7 +65,7 @@ class Solved:
     models: list[Model]
     folds: list[list[Solution]]
     held_out: HeldOut | None = None
-    scores: list[list[dict[str, float | None]]] | None = None
+    errors: list[list[Errors]] | None = None
     checkpoint: Checkpoint | None = None
 
     def fold_mean(self, pair: int) -> Solution | None:
@@ -57,23 +86,28 @@ class Solved:
             self.checkpoint.remove()
 
 
-def precision_warning(solved: Solved, pair: int) -> str | None:
+def precision_warning(solved: Solved, pair: int, method: Solve) -> str | None:
     """Return the warning for a pair whose regularisation the precision of the rows does not resolve, else None."""
-    (n, gamma), model, worst = solved.pairs[pair], solved.models[pair], solved.worst(pair)
+    (n, value), model, worst = solved.pairs[pair], solved.models[pair], solved.worst(pair)
     if worst.resolved:
         return None
-    precision = model.solver["precision"]
+    name, precision = method.parameter, model.solver["precision"]
+    weak, less = ("large", "less") if method.weak_when_large else ("small", "more")
     if worst.rounding > TOO_ROUGH:
         what = f"rounding changes the fitted values by about {worst.rounding:.2g} standard deviations of y"
     else:
+        size = "the size of 1/gamma" if name == "gamma" else name
         what = (
             f"the model lacks directions of the kernel that {precision} does not resolve, up to {worst.unresolved:.2g} "
-            "times the size of 1/gamma"
+            f"times {size}"
         )
-    safe = f"gamma={model.safe:.3g} or less, " if model.safe else ""
-    rows = "" if precision == "float64" else "float64 rows, "
-    start = f"gamma={gamma:g} is too large for {precision} rows at {n} landmarks: {what}. "
-    return f"{start}Use {safe}{rows}or damping above 0."
+    advice = [
+        f"{name}={model.safe:.3g} or {less}" if model.safe else "",
+        "float64 rows" if precision != "float64" else "",
+        "damping above 0" if name == "gamma" else "fewer landmarks",
+    ]
+    said = ", or ".join(filter(None, advice))
+    return f"{name}={value:g} is too {weak} for {precision} rows at {n} landmarks: {what}. Use {said}."
 
 
 def held_out_of(problem: Problem, folds: Sequence[Sequence[Solution]]) -> HeldOut | None:
@@ -81,7 +115,7 @@ def held_out_of(problem: Problem, folds: Sequence[Sequence[Solution]]) -> HeldOu
 
     A normaliser over all targets leaves out those of the row's fold, as it has no term of a new row either.
     """
-    if not folds:
+    if not folds or problem.solve.from_moments:
         return None
     p, kernels = problem, [problem.basis.at]
     with compute.measured(p.steps, "held-out scores"):
@@ -123,23 +157,58 @@ def fold_by_fold(
                 "use more landmarks, or fewer folds."
             )
     found = engine(replace(problem, n_folds=0), counts, checkpoint)
-    kernels, inner, folds = [], [], []
+    kernels, inner, folds, errors = [], [], [], []
     for fold in range(problem.n_folds):
         inside, kept = problem.without(fold, exact)
         counts_kept = [int((kept < count).sum()) for count in counts]
         solved = engine(inside, sorted(set(counts_kept)))
         places = [solved.pairs.index((count, gamma)) for count in counts_kept for gamma in problem.solve.grid]
         solutions = [solved.models[place].solution for place in places]
+        if problem.solve.from_moments:
+            errors.append(_errors(problem, inside.basis, np.flatnonzero(problem.folds == fold), solutions))
         kernels.append(inside.basis.at)
         inner.append(solutions)
         folds.append([spread(s, kept, n) for s, (n, _) in zip(solutions, found.pairs, strict=True)])
+    if problem.solve.from_moments:
+        return replace(found, folds=folds, errors=[list(pair) for pair in zip(*errors, strict=True)])
     with compute.measured(problem.steps, "held-out scores"):
         held_out = predict_held_out(problem.X, kernels, inner, problem.folds, problem.scored)
     return replace(found, folds=folds, held_out=held_out)
 
 
+def _errors(problem: Problem, basis: Basis, numbers: np.ndarray, solutions: Sequence[Solution]) -> list[Errors]:
+    """Return the errors of each solution at a basis on some rows."""
+    cell, units = moments_of(problem, basis, numbers), Units.of(problem)
+    return [Errors.of(problem.solve, units.done(s), cell.prefix(len(s.source)), units) for s in solutions]
+
+
+Frames = tuple[Frame, ...] | None
+
+
+def moments_of(problem: Problem, basis: Basis, numbers: np.ndarray, frames: Frames = None) -> Moments:
+    """Return the moments of some rows, taken into memory by their numbers, that a method wants; Y in its units."""
+    wants, block = problem.solve.wants, blocks.take_rows(problem.X, numbers)
+    diagonal = basis.kernel.diagonal if wants.diagonal else None
+    rows = replace(problem.rows[numbers], folds=np.zeros(len(numbers), np.int16))
+    rows = Units.of(problem).rows(rows)
+    return of_rows(block, rows, basis.columns(wants.target), 1, frames, diagonal)
+
+
+def candidates(solved: Solved, problem: Problem, merge: str, symmetric: bool) -> Candidates:
+    """Return the pairs with all that scores them on held-out rows."""
+    assert solved.held_out is not None
+    rows, p = solved.held_out.rows, problem
+    return Candidates(
+        solved.held_out, p.outputs, p.weights.of(rows), p.folds[rows], p.n_folds, merge, p.seed, symmetric
+    )
+
+
 def spread(solution: Solution, kept: np.ndarray, n: int) -> Solution:
     """Return a solution at the kept ones of the first n landmarks as one at all of these, with zeros elsewhere."""
-    source, target = (np.zeros((n, part.shape[1])) for part in (solution.source, solution.target))
-    source[kept[: len(solution.source)]], target[kept[: len(solution.target)]] = solution.source, solution.target
-    return replace(solution, source=source, target=target)
+
+    def placed(part: np.ndarray) -> np.ndarray:
+        out = np.zeros((n if len(part) else 0, part.shape[1]))
+        out[kept[: len(part)]] = part
+        return out
+
+    return replace(solution, source=placed(solution.source), target=placed(solution.target))

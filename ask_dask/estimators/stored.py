@@ -17,9 +17,15 @@ from zarr.storage import FsspecStore, LocalStore, MemoryStore
 from ask_dask import store
 from ask_dask.basis import Basis
 from ask_dask.errors import StoreError
+from ask_dask.estimators.bend import Bend
 from ask_dask.estimators.inputs import LARGEST_LABEL
+from ask_dask.estimators.merge import Merger
 from ask_dask.kernels.base import Block, Kernel
+from ask_dask.solve import Functions, Resonance, Solution
 from ask_dask.sparse import checked
+
+OBJECTS: dict[str, Any] = {cls.__name__: cls for cls in (Bend, Functions, Merger, Resonance, Solution)}
+"""Objects that are kept by their fields."""
 
 
 def write_basis(group: zarr.Group, basis: Basis) -> None:
@@ -39,10 +45,20 @@ def read_basis(group: zarr.Group, kernel: Kernel, n_rows: int, exact_normaliser:
     return Basis(kernel, rows, columns, n_rows, targets)
 
 
-def without_arrays(spec: Any, group: zarr.Group) -> Any:
-    """A kernel's description as JSON: arrays are written into the group and named."""
+def without_arrays(spec: Any, group: zarr.Group, name: str = "kernel") -> Any:
+    """Return a kernel's description or an object's fields as JSON: arrays are written into the group and named.
+
+    Parameters
+    ----------
+    spec : JSON values, arrays, objects of `OBJECTS`, or dicts and lists of such
+    name : str
+        What the names of the arrays begin with.
+    """
+    if type(spec) in OBJECTS.values():
+        parts = spec.to_dict() if hasattr(spec, "to_dict") else vars(spec)
+        return {"object": type(spec).__name__} | without_arrays(parts, group, name)
     if isinstance(spec, dict):
-        return {key: without_arrays(value, group) for key, value in spec.items()}
+        return {key: without_arrays(value, group, f"{name}_{key}") for key, value in spec.items()}
     if isinstance(spec, zarr.Array):
         if isinstance(spec.store, MemoryStore):
             raise StoreError("The kernel's matrix is a zarr array in memory, which cannot be kept: write it to a path.")
@@ -50,9 +66,10 @@ def without_arrays(spec: Any, group: zarr.Group) -> Any:
     if isinstance(spec, da.Array):
         raise StoreError("The kernel's matrix is a dask array, which cannot be kept: write it to zarr, fit with that.")
     if isinstance(spec, np.ndarray) or sp.issparse(spec):
-        name = f"kernel_{len(list(group.members()))}"
         write_points(group, name, spec)
         return {"array": name}
+    if isinstance(spec, float) and not np.isfinite(spec):
+        return {"float": str(spec)}
     return spec
 
 
@@ -64,14 +81,26 @@ def _absolute(array: zarr.Array) -> str:
 
 
 def with_arrays(spec: Any, group: zarr.Group) -> Any:
-    """A description as `without_arrays` was given it."""
+    """Return what `without_arrays` was given."""
     if not isinstance(spec, dict):
         return spec
     if "array" in spec:
         return read_points(group, spec["array"])
     if "zarr" in spec:
         return _open_matrix(spec)
-    return {key: with_arrays(value, group) for key, value in spec.items()}
+    if "float" in spec:
+        return float(spec["float"])
+    values = {key: with_arrays(value, group) for key, value in spec.items()}
+    name = values.pop("object", None)
+    if name is None:
+        return values
+    if name not in OBJECTS:
+        raise StoreError(f"{store.place(group)} holds an object of kind {name!r}, which this release does not know.")
+    made = OBJECTS[name]
+    try:
+        return made.from_dict(values) if hasattr(made, "from_dict") else made(**values)
+    except (TypeError, ValueError, KeyError) as error:
+        raise StoreError(f"{store.place(group)} is damaged: its {name} lacks fields or has others.") from error
 
 
 def _open_matrix(spec: dict[str, Any]) -> zarr.Array:

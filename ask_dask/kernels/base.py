@@ -54,7 +54,11 @@ def products(kernel: LandmarkKernel, X: Block, source: np.ndarray, target: np.nd
     ----------
     X : (n, d) block
     source, target : (|J|, q) and (|I|, q) float64
+        Where the target's are none, (0, q), C source stands for both.
     """
+    if not len(target):
+        found = compute.product(kernel.source(X), source)
+        return found, found
     if hasattr(kernel, "products"):
         return kernel.products(X, source, target)
     C, R = kernel.both(X)

@@ -1,6 +1,6 @@
 """Moments in features and about their means: what every solve on moments starts from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -88,6 +88,18 @@ class Centred:
         roles = (Role.of(side, T, n, mean_y) for side, T in zip(moments.sides, coefficients, strict=True))
         yy = np.maximum(moments.yy[0] - n * mean_y**2, 0)
         return cls(n, mean_y, yy, float(moments.kk[0]), tuple(roles), maps)
+
+    def about_zero(self) -> "Centred":
+        """Return the same moments about zero in place of the means."""
+        n, y = self.count, self.mean_y
+        roles = tuple(
+            replace(
+                role, mean=np.zeros_like(role.mean), gram=role.gram + n * np.outer(role.mean, role.mean),
+                cross=role.cross + n * np.outer(role.mean, y),
+            )
+            for role in self.roles
+        )  # fmt: skip
+        return replace(self, mean_y=np.zeros_like(y), yy=self.yy + n * y**2, roles=roles)
 
     @property
     def source(self) -> Role:

@@ -8,7 +8,7 @@ from ask_dask.score.multilabel import MultilabelScores, multilabel_metrics, mult
 from ask_dask.score.ranks import RankCounts
 from ask_dask.score.regression import RegressionScores, regression_metrics, regression_summary
 from ask_dask.score.scores import Scores, class_codes, curves, metrics, summary
-from ask_dask.score.shared import LOWER_IS_BETTER, OF_TASK
+from ask_dask.score.shared import LOWER_IS_BETTER, OF_TASK, mean_of_known
 from ask_dask.score.stored import score_predictions
 from ask_dask.score.subspaces import eta, subspace_error
 from ask_dask.score.topics import association, coherence, contrast
@@ -26,6 +26,7 @@ __all__ = [
     "contrast",
     "curves",
     "eta",
+    "mean_of_known",
     "metrics",
     "multilabel_metrics",
     "multilabel_summary",

@@ -12,6 +12,7 @@ OF_TASK = {
     "classification": ("auroc", "log_loss", "accuracy", "f1_micro", "f1_macro"),
     "multilabel": ("auroc", "log_loss", "accuracy", "f1_micro", "f1_macro"),
     "regression": ("r2", "rmse", "mae"),
+    "components": ("captured",),
 }
 """The metrics of each task, the one that stands out and chooses by default first."""
 

@@ -241,6 +241,7 @@ class AsKLSSolve(Solve):
     ridge: float = 0.0
     parameter = "gamma"
     wants = Wants(target=True)
+    weak_when_large = True
 
     def decompose(self, centred: Centred) -> LandmarkSystem:
         return LandmarkSystem(centred)

@@ -49,7 +49,7 @@ class Functions:
 class Solution:
     """The functions f_s(x) = k(x, Z_J) source + intercepts[0] and f_t(x) = k(X_I, x)' target + intercepts[1].
 
-    A method with one role has f_s alone.
+    A method with one role has f_s alone, which then stands for f_t too.
 
     Attributes
     ----------
@@ -70,6 +70,8 @@ class Solution:
         Largest singular value of the kernel that its blocks' precision does not resolve, divided by the
         regularisation 1/gamma (with damping, by the root of 1/gamma^2 + damping). Above 1 the model lacks directions
         of the kernel that the regularisation would let it use.
+    noise : (q,), optional
+        Estimated variances of y about the fitted values.
     more : dict of Functions
         Further functions of a method, such as the directions of a discriminant.
     statistics : dict
@@ -83,14 +85,15 @@ class Solution:
     amplification: float = 0.0
     rounding: float = 0.0
     unresolved: float = 0.0
+    noise: np.ndarray | None = None
     more: dict[str, Functions] = field(default_factory=dict)
     statistics: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of_one_role(cls, source: np.ndarray, intercepts: np.ndarray, **facts: Any) -> "Solution":
         """Return the solution of a method with one role: coefficients (m, q) and intercepts (q,)."""
-        q = len(intercepts)
-        return cls(source, np.zeros((0, q)), np.stack([intercepts, np.zeros(q)]), **{"condition_number": 1.0} | facts)
+        none = np.zeros((0, len(intercepts)))
+        return cls(source, none, np.stack([intercepts, intercepts]), **{"condition_number": 1.0} | facts)
 
     @property
     def resolved(self) -> bool:
@@ -100,7 +103,8 @@ class Solution:
     def of_units(self, centre: np.ndarray, scale: np.ndarray) -> "Solution":
         """Return the solution for y = centre + scale * Y, each (q,), where this is that for Y."""
         intercepts = self.intercepts * scale + centre
-        return replace(self, source=self.source * scale, target=self.target * scale, intercepts=intercepts)
+        noise = None if self.noise is None else self.noise * scale**2
+        return replace(self, source=self.source * scale, target=self.target * scale, intercepts=intercepts, noise=noise)
 
 
 def mean_solution(parts: Sequence[Solution]) -> Solution:
@@ -145,10 +149,19 @@ class Solve(ABC):
     wants : Wants
     grid : tuple of float
         Values that need no further pass.
+    from_moments : bool
+        Held-out scores come from the moments of the held-out rows (`held_out`), without a pass over these.
+    intercept : bool
+        f has an intercept without a penalty, so that labels may be shifted.
+    weak_when_large : bool
+        A large value of the parameter regularises little, as gamma, where a small alpha does.
     """
 
     parameter: ClassVar[str]
     wants: ClassVar[Wants] = Wants()
+    from_moments: ClassVar[bool] = False
+    weak_when_large: ClassVar[bool] = False
+    intercept: bool = True
     grid: tuple[float, ...]
 
     @abstractmethod
@@ -163,7 +176,9 @@ class Solve(ABC):
         """Return the solution at one value of the grid for all rows, and what is told of it."""
         return Model(self.solve(state, value))
 
-    def scores(self, solution: Solution, cell: Moments) -> dict[str, float] | None:
-        """Return the scores of a solution on rows it has not seen, from the moments (1, ...) of these; None where
-        scores need the rows themselves."""
-        return None
+    def held_out(self, solution: Solution, cell: Moments) -> tuple[np.ndarray, np.ndarray]:
+        """Return the errors of a solution on rows it has not seen, and what they are a share of, (k,) each.
+
+        Both come from the rows' moments (1, ...).
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs the rows themselves to score held-out ones.")

@@ -4,7 +4,7 @@ from typing import Any
 
 import zarr
 
-VERSIONS = {"dataset": 4, "embedding": 4, "model": 5, "predictions": 3, "checkpoint": 7, "blocks": 1}
+VERSIONS = {"dataset": 4, "embedding": 4, "model": 6, "predictions": 3, "checkpoint": 7, "blocks": 1}
 """The schemas this package writes and the one version of each that it reads."""
 
 
