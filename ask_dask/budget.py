@@ -380,17 +380,19 @@ def arpack_plan(n_components: int, n_rows: int, n_columns: int, workers: int) ->
                  "tiles": workers * 6 * 8 * 512**2})  # fmt: skip
 
 
-def predict_plan(workers: int, shard: int, row_bytes: int, n_landmarks: int, n_outputs: int, n_classes: int) -> Plan:
+def predict_plan(workers: int, shard: int, row_bytes: int, n_landmarks: int, n_columns: int) -> Plan:
     """Memory of prediction: each worker holds a shard of rows, their results, and two kernel blocks and their points.
 
-    >>> print(predict_plan(workers=2, shard=200_000, row_bytes=312, n_landmarks=1000, n_outputs=1, n_classes=2))
+    `n_columns` counts the columns of all results.
+
+    >>> print(predict_plan(workers=2, shard=200_000, row_bytes=312, n_landmarks=1000, n_columns=5))
     rows 167.0 MiB, results 47.3 MiB, kernel blocks 16.8 MiB
     """
     small = min(cache_rows(n_landmarks), shard)
     return Plan(
         {
             "rows": workers * (shard * row_bytes + reading_plan(shard, row_bytes)),
-            "results": workers * shard * (2 * 8 * (3 * n_outputs + n_classes) + 44),
+            "results": workers * shard * (2 * 8 * n_columns + 44),
             "kernel blocks": workers * 2 * small * (n_landmarks * 8 + 2 * row_bytes),
         }
     )

@@ -5,7 +5,7 @@ import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import CycloptsError, Parameter, UnusedCliTokensError
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 from pydantic import ValidationError
 
 from ask_dask import demo as demonstration
@@ -18,20 +18,25 @@ from ask_dask.cli.log import LOG
 from ask_dask.cli.make import make
 from ask_dask.cli.run import AS_USUAL, Run, run_step, run_steps
 from ask_dask.cli.words import in_lines, standing, verified
-from ask_dask.errors import InputError, ResonanceWarning
+from ask_dask.errors import InputError, PrecisionWarning, ResonanceWarning
 
 app.command(make)
 app.command(ingest)
 app.command(cluster)
 
 
-@app.command
+fit_app, embed_app = App(name="fit"), App(name="embed")
+app.command(fit_app)
+app.command(embed_app)
+
+
+@fit_app.default
 def fit(*, step: Annotated[steps.Fit, Parameter(name="*")], run: Run = AS_USUAL) -> None:
     """Fit AsK-LS on landmarks, or exactly; gamma and the landmark count are chosen on held-out rows."""
     run_step(step, run)
 
 
-@app.command
+@embed_app.default
 def embed(*, step: Annotated[steps.Embed, Parameter(name="*")], run: Run = AS_USUAL) -> None:
     """Embed rows, or the rows and columns of a data matrix: singular vectors of a kernel matrix (KSVD), into zarr."""
     run_step(step, run)
@@ -139,6 +144,10 @@ def demo(
 def execute(arguments: list[str] | None) -> None:
     """Run the command that these arguments (by default the program's own) name; an InputError says what is wrong."""
     warnings.showwarning = _show_warning  # type: ignore[assignment]
+    if (sys.argv[1:] if arguments is None else arguments)[:1] in (["fit"], ["embed"]):
+        from ask_dask.cli.methods import add_methods  # only here: estimators take half of the time to load
+
+        add_methods({"fit": fit_app, "embed": embed_app})
     try:
         app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
@@ -153,5 +162,5 @@ def execute(arguments: list[str] | None) -> None:
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
     from sklearn.exceptions import ConvergenceWarning
 
-    if issubclass(category, ResonanceWarning | ConvergenceWarning):
+    if issubclass(category, ResonanceWarning | PrecisionWarning | ConvergenceWarning):
         LOG.warning("Warning: %s", message)

@@ -12,17 +12,19 @@ def in_words(result: dict[str, Any]) -> str:
     where = f"{result.get('path', '')}: "
     if result["step"] in ("make", "ingest"):
         return f"{where}{(_made if result['step'] == 'make' else _ingested)(result)}{_cost(result)}"
-    if result["step"] == "fit":
+    if result.get("schema") == "model":
         size_of = "every row" if result["solver"]["name"] != "landmarks" else f"{result['n_landmarks']} landmarks"
-        shown = [f"{METRICS[name]} {_short(result['held_out'][name])}" for name in HELD_OUT[result["task"]]]
-        return f"{where}gamma {result['gamma']:g}, {size_of}, held-out {', '.join(shown)}{_cost(result)}"
+        scores, name = result.get("held_out") or {}, result["parameter"]
+        shown = [f"{METRICS[key]} {_short(scores[key])}" for key in HELD_OUT[result["task"]] if key in scores]
+        held_out = f", held-out {', '.join(shown)}" if shown else ""
+        return f"{where}{name} {result[name]:g}, {size_of}{held_out}{_cost(result)}"
     if result["step"] == "embed":
         rows, found, asked = result["shape"][0], result["n_components"], result["parameters"]["n_components"]
         near = "" if result["error"] is None else ", {} {:.2g}".format(*larger_error(result))
         few = f" of {asked}" * (found < asked)
         return f"{where}{found}{few} components of {rows:,} rows{near}{_cost(result)}"
     if result["step"] == "predict":
-        return f"{where}{result['arrays']['score']['shape'][0]:,} rows{_cost(result)}"
+        return f"{where}{result['arrays']['row_id']['shape'][0]:,} rows{_cost(result)}"
     if result["step"] == "score":
         return "\n".join(f"{name:<9} {_value(result[name])}" for name in ("n", *METRICS) if name in result)
     return f"{where}{size(result['bytes'])}"
@@ -32,6 +34,7 @@ HELD_OUT = {
     "classification": ("auroc", "log_loss", "f1_micro", "f1_macro"),
     "multilabel": ("auroc", "f1_micro", "f1_macro"),
     "regression": ("r2", "rmse"),
+    "components": ("captured",),
 }
 """What a fit says of itself in its one line."""
 

@@ -30,6 +30,7 @@ ASYMMETRY_ROWS = 1000
 class AsKLS(LandmarkEstimator):
     """The parameters and the fit that the classifier and the regressor share."""
 
+    parameter = "gamma"
     kept = ("gamma_", "singular_values_", "resonance_", "asymmetry_")
 
     def __init__(
@@ -172,6 +173,21 @@ class AsKLS(LandmarkEstimator):
         """f_s and f_t (n, 2 q) of a block of rows in memory, in this thread: for tasks that read rows themselves."""
         s = self.solution_
         return blocks.discriminants(block, self._at, s.source, s.target, s.intercepts)
+
+    def block_outputs(self, block: Any) -> dict[str, np.ndarray]:
+        """Return what a store of predictions keeps of a block of rows."""
+        f = self.block_discriminants(block)
+        q = f.shape[1] // 2
+        values = {"f_source": f[:, :q], "f_target": f[:, q:], "score": self.merged_(f)}
+        if "probability" in self.output_widths:
+            values["probability"] = self.merger_.probability(f)  # type: ignore[assignment]
+        return values
+
+    @property
+    def output_widths(self) -> dict[str, int]:
+        """The columns of each of `block_outputs`."""
+        widths = dict.fromkeys(("f_source", "f_target", "score"), self.n_outputs_)
+        return widths if self.task_ == "regression" else widths | {"probability": len(self.classes_)}
 
     def decision_source(self, X: Any) -> Any:
         """f_s(x) = k(x, Z_J) c + b_1: (N,) for one output, else (N, q)."""

@@ -36,6 +36,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneRole):
         Symmetric and of two points alone. By default RBF with the bandwidth at which an average pair of landmarks has
         exp(-1).
     n_components : int, default 2
+        How many.
     n_landmarks : int, sequence of int, "auto" or None, default "auto"
         "auto" is 1000 or every row, None every row; of several, nested, the one whose components hold most of the
         variance of held-out rows is chosen.
@@ -69,6 +70,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneRole):
     ((300, 3), (300,))
     """
 
+    parameter = "n_components"
     kept = ("n_components_",)
 
     def __init__(

@@ -71,6 +71,7 @@ class KernelFisherDiscriminant(ClassNamePrefixFeaturesOutMixin, ClassifierMixin,
     (True, (300, 1))
     """
 
+    parameter = "mu"
     kept = ("mu_",)
 
     def __init__(

@@ -38,6 +38,8 @@ class LandmarkEstimator(WithKernel):
         tags.input_tags.sparse = True
         return tags
 
+    parameter: str
+    """The parameter that the method's grid has values of."""
     kept: tuple[str, ...] = ()
     """Attributes that a store keeps beside those of every estimator: JSON values, arrays, and objects of
     `stored.OBJECTS`."""
@@ -76,6 +78,15 @@ class LandmarkEstimator(WithKernel):
     @abstractmethod
     def _keep(self, solved: Solved, pair: int, basis: Basis) -> None:
         """Keep the solution of the pair that was chosen."""
+
+    @abstractmethod
+    def block_outputs(self, block: Any) -> dict[str, np.ndarray]:
+        """Return what a store of predictions keeps of a block of rows, (n, k) each."""
+
+    @property
+    @abstractmethod
+    def output_widths(self) -> dict[str, int]:
+        """The columns k of each of `block_outputs`."""
 
     def _shaped(self, kernel: Kernel) -> Kernel:
         """Return the kernel that a given one is turned into."""

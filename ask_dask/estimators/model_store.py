@@ -59,8 +59,9 @@ def write(model: LandmarkEstimator, group: zarr.Group) -> None:
         fingerprint=store.fingerprint(*parts, kernel, model.seed_),
         estimator=type(model).__name__,
         parameters=_parameters(model),
+        parameter=model.parameter,
         kernel=kernel,
-        arrays=[_key(name) for name in arrays],
+        kept_arrays=[_key(name) for name in arrays],
         n_rows=basis.n_rows,
         n_features=model.n_features_in_,
         feature_names=names_of(model),
@@ -103,7 +104,7 @@ def read(group: zarr.Group) -> LandmarkEstimator:
         model.feature_names_in_ = np.array(about["feature_names"], dtype=object)
     model.n_features_in_ = about["n_features"]
     for name in (*KEPT, *model.kept, *OPTIONAL):
-        if _key(name) in about["arrays"]:
+        if _key(name) in about["kept_arrays"]:
             setattr(model, name, read_array(group, _key(name)))
         elif _key(name) in about:
             setattr(model, name, with_arrays(about[_key(name)], group))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import dask
+import numpy as np
 
 from ask_dask import blocks, compute, moments
 from ask_dask.estimators.problem import Problem
@@ -71,14 +72,12 @@ def _errors(
     units: Units,
 ) -> list[list[Errors]]:
     """Return the errors of each pair on each fold's rows, from the moments of those that are like new ones."""
-    cells = []
-    for fold in range(problem.n_folds):
-        cell = found.fold(fold)
-        if problem.unlike_new is not None:
-            without = problem.unlike_new[problem.folds[problem.unlike_new] == fold]
-            frames = tuple(side.frame for side in found.sides)
-            cell = cell - moments_of(problem, problem.basis, without, frames) if len(without) else cell
-        cells.append(cell)
+    cells, unlike = [found.fold(fold) for fold in range(problem.n_folds)], problem.unlike_new
+    if unlike is not None:
+        frames, block = tuple(side.frame for side in found.sides), blocks.take_rows(problem.X, unlike)
+        for fold in np.unique(problem.folds[unlike]):
+            here = np.flatnonzero(problem.folds[unlike] == fold)
+            cells[fold] = cells[fold] - moments_of(problem, problem.basis, unlike[here], block[here], frames)
     return [
         [Errors.of(problem.solve, folds[f][pair], cell.prefix(n), units) for f, cell in enumerate(cells)]
         for pair, (n, _) in enumerate(pairs)

@@ -103,7 +103,7 @@ class OneRole(LandmarkEstimator):
 
     def _keep(self, solved: Solved, pair: int, basis: Basis) -> None:
         method, model = self._chosen, solved.models[pair]
-        setattr(self, f"{method.parameter}_", solved.pairs[pair][1])
+        setattr(self, f"{self.parameter}_", solved.pairs[pair][1])
         self.solution_, self.solver_ = model.solution, model.solver
         said = precision_warning(solved, pair, method)
         if said:

@@ -84,6 +84,7 @@ class KernelRidge(RegressorMixin, OneRole):
     (3,)
     """
 
+    parameter = "alpha"
     kept = ("alpha_", "degrees_of_freedom_")
 
     def __init__(

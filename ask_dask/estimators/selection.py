@@ -186,7 +186,7 @@ class Candidates:
         shared, task = dask.delayed(self, traverse=False, pure=False), dask.delayed(_metrics, pure=False)
         pairs, groups = range(len(self.held_out.f)), range(len(self.groups))
         jobs = [task(shared, pair, group) for pair in pairs for group in groups]
-        found = iter(compute.run(jobs, "scoring gammas and landmark counts", "models", local=True))
+        found = iter(compute.run(jobs, "scoring", "models", local=True))
         return [[metrics for _ in groups for metrics in next(found)] for _ in pairs]
 
     def merger(self, pair: int, some: np.ndarray | None = None) -> Merger:

@@ -11,6 +11,7 @@ from ask_dask.errors import InputError
 from ask_dask.estimators.problem import Problem
 from ask_dask.estimators.selection import Candidates, HeldOut, predict_held_out
 from ask_dask.estimators.units import Units
+from ask_dask.kernels.base import Block
 from ask_dask.moments import Frame, Moments, of_rows
 from ask_dask.solve import TOO_ROUGH, Model, Solution, Solve, mean_solution
 from ask_dask.store import Checkpoint
@@ -178,19 +179,19 @@ def fold_by_fold(
 
 def _errors(problem: Problem, basis: Basis, numbers: np.ndarray, solutions: Sequence[Solution]) -> list[Errors]:
     """Return the errors of each solution at a basis on some rows."""
-    cell, units = moments_of(problem, basis, numbers), Units.of(problem)
+    cell = moments_of(problem, basis, numbers, blocks.take_rows(problem.X, numbers))
+    units = Units.of(problem)
     return [Errors.of(problem.solve, units.done(s), cell.prefix(len(s.source)), units) for s in solutions]
 
 
 Frames = tuple[Frame, ...] | None
 
 
-def moments_of(problem: Problem, basis: Basis, numbers: np.ndarray, frames: Frames = None) -> Moments:
-    """Return the moments of some rows, taken into memory by their numbers, that a method wants; Y in its units."""
-    wants, block = problem.solve.wants, blocks.take_rows(problem.X, numbers)
+def moments_of(problem: Problem, basis: Basis, numbers: np.ndarray, block: Block, frames: Frames = None) -> Moments:
+    """Return the moments that a method wants of a block of rows with these numbers, Y in its units."""
+    wants = problem.solve.wants
     diagonal = basis.kernel.diagonal if wants.diagonal else None
-    rows = replace(problem.rows[numbers], folds=np.zeros(len(numbers), np.int16))
-    rows = Units.of(problem).rows(rows)
+    rows = Units.of(problem).rows(replace(problem.rows[numbers], folds=np.zeros(len(numbers), np.int16)))
     return of_rows(block, rows, basis.columns(wants.target), 1, frames, diagonal)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ask_dask.report import plot
-from ask_dask.report.words import landmarks, number, scoring
+from ask_dask.report.words import landmarks, number, parameter, scoring
 
 
 def _curves(held_out: dict[str, Any] | None, test: dict[str, Any] | None, key: str) -> Iterable[tuple[str, dict, dict]]:
@@ -78,32 +78,33 @@ def _agreement(
 
 
 def _grid(facts: dict[str, Any]) -> list[tuple[float, int | None, float, float | None]]:
-    """(gamma, landmarks, mean score, its standard deviation) of every pair that has a score; None landmarks: exact."""
+    """Return (value, landmarks or None, mean score, its standard deviation) of every pair that has a score."""
     results, key = facts.get("cv_results") or {}, scoring(facts)[0]
     mean = results.get(f"mean_test_{key}") or []
     deviation = results.get(f"std_test_{key}") or [None] * len(mean)
-    gammas = results.get("param_gamma") or []
-    counts = results.get("param_n_landmarks") or [None] * len(gammas)
-    rows = [row for row in zip(gammas, counts, mean, deviation, strict=True) if row[2] is not None]
+    values = results.get(f"param_{parameter(facts)[0]}") or []
+    counts = results.get("param_n_landmarks") or [None] * len(values)
+    rows = [row for row in zip(values, counts, mean, deviation, strict=True) if row[2] is not None]
     return sorted(rows, key=lambda row: (row[0], row[1] or math.inf))
 
 
-def gamma_figure(facts: dict[str, Any]) -> dict[str, Any] | None:
-    """Score over gamma, a line for each landmark count."""
+def parameter_figure(facts: dict[str, Any]) -> dict[str, Any] | None:
+    """Score over the parameter, a line for each landmark count."""
+    name, value = parameter(facts)
     grid = _grid(facts)
     counts = sorted({row[1] for row in grid}, key=lambda n: n or math.inf)
     lines = [(landmarks(m), [(g, s, d) for g, n, s, d in grid if n == m]) for m in counts]
     chosen = landmarks(facts.get("n_landmarks")) if len(lines) > 1 else next((name for name, _ in lines), "")
-    return _score_figure(facts, lines, chosen, facts.get("gamma"), plot.axis("gamma (no unit, log scale)", "log"))
+    return _score_figure(facts, lines, chosen, value, plot.axis(f"{name} (no unit, log scale)", "log"))
 
 
 def landmarks_figure(facts: dict[str, Any]) -> dict[str, Any] | None:
-    """Score over the landmark count at the chosen gamma: would more landmarks help?"""
-    gamma = facts.get("gamma")
-    line = [(n, s, d) for g, n, s, d in _grid(facts) if n is not None and gamma is not None and math.isclose(g, gamma)]
+    """Score over the landmark count at the chosen value of the parameter: would more landmarks help?"""
+    name, value = parameter(facts)
+    line = [(n, s, d) for g, n, s, d in _grid(facts) if n is not None and value is not None and math.isclose(g, value)]
     ticks = {"tickvals": [n for n, _, _ in line], "ticktext": [number(n) for n, _, _ in line]}
-    axis, name = plot.axis("Landmarks (count, log scale)", "log", **ticks), f"gamma {number(gamma)}"
-    return _score_figure(facts, [(name, line)], name, facts.get("n_landmarks"), axis)
+    axis, said = plot.axis("Landmarks (count, log scale)", "log", **ticks), f"{name} {number(value)}"
+    return _score_figure(facts, [(said, line)], said, facts.get("n_landmarks"), axis)
 
 
 def _score_figure(

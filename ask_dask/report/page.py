@@ -21,7 +21,7 @@ from ask_dask.errors import StoreError
 from ask_dask.report import embedded, embedding, figures, solution
 from ask_dask.report.tables import tables
 from ask_dask.report.texts import cards, data_sentence, notes, sentences, solver_sentence
-from ask_dask.report.words import is_exact, landmarks, lower_is_better, number, task
+from ask_dask.report.words import is_exact, landmarks, lower_is_better, number, parameter, task
 
 MARK, HEAD = b'<meta name="generator" content="ask-dask">', 2000
 """What every page has among its first bytes."""
@@ -62,6 +62,8 @@ def write_report(
     _require_report(path)
     values = store.read(group["singular_values"]) if "singular_values" in group else np.zeros(0)  # type: ignore[arg-type]
     facts = store.about(group)
+    if not len(values):
+        values = np.array(((facts.get("solution") or {}).get("statistics") or {}).get("eigenvalues", []))
     facts["steps"] = [*facts.get("steps", []), *steps]
     if facts["schema"] == "embedding":
         page = render_embedding(facts, values, *embedding.drawn(group))
@@ -107,7 +109,7 @@ def render(facts: dict[str, Any], singular_values: np.ndarray, test: dict[str, A
         "roc": figures.roc_figure(held_out, test),
         "calibration": figures.calibration_figure(held_out, test),
         "predicted": figures.predicted_figure(held_out, test),
-        "gamma": figures.gamma_figure(facts),
+        "parameter": figures.parameter_figure(facts),
         "landmarks": figures.landmarks_figure(facts),
         "spectrum": solution.spectrum_figure(facts, singular_values),
         "landmark_error": solution.landmark_error_figure(facts),
@@ -120,6 +122,8 @@ def render(facts: dict[str, Any], singular_values: np.ndarray, test: dict[str, A
         title=facts.get("estimator") or "Model",
         what="a model",
         task=task(facts),
+        parameter=parameter(facts)[0],
+        value=parameter(facts)[1],
         lower=lower_is_better(facts),
         sentences=sentences(facts, test),
         taken=data_sentence(facts),

@@ -108,6 +108,8 @@ def _metrics(facts: dict[str, Any], test: dict[str, Any] | None) -> list[list[st
 
 def _without_a_model(scores: dict[str, Any], kind: str) -> dict[str, float | None]:
     """What predicting the label rates, or the mean of y, for every row would score."""
+    if kind == "components":
+        return {"captured": 0.0}
     if kind == "regression":
         return {"r2": 0.0, "rmse": scores.get("label_std")}
     rates = scores.get("label_rates") or []

@@ -2,7 +2,18 @@
 
 from typing import Any
 
-from ask_dask.report.words import METRICS, duration, is_exact, kernel_words, landmarks, metric, number, scoring, task
+from ask_dask.report.words import (
+    METRICS,
+    duration,
+    is_exact,
+    kernel_words,
+    landmarks,
+    metric,
+    number,
+    parameter,
+    scoring,
+    task,
+)
 from ask_dask.score import OF_TASK
 
 
@@ -40,14 +51,15 @@ def _asymmetry(facts: dict[str, Any]) -> list[str]:
 
 def _chosen(facts: dict[str, Any]) -> str:
     folds = (facts.get("parameters") or {}).get("cv")
-    pairs = len((facts.get("cv_results") or {}).get("param_gamma", []))
-    chosen = f"gamma = {number(facts.get('gamma'))} and {landmarks(facts.get('n_landmarks'))}"
+    name, value = parameter(facts)
+    pairs = len((facts.get("cv_results") or {}).get(f"param_{name}", []))
+    chosen = f"{name} = {number(value)} and {landmarks(facts.get('n_landmarks'))}"
     if pairs < 2:
         return f"It uses {chosen}, as asked: nothing was chosen by cross-validation."
     over = f"{folds} folds" if isinstance(folds, int) else "the folds"
     if is_exact(facts):
-        return f"Of {pairs} gammas, gamma = {number(facts.get('gamma'))} had the best {scoring(facts)[1]} over {over}."
-    return f"Of {pairs} pairs of gamma and landmark count, {chosen} had the best {scoring(facts)[1]} over {over}."
+        return f"Of {pairs} values of {name}, {number(value)} had the best {scoring(facts)[1]} over {over}."
+    return f"Of {pairs} pairs of {name} and landmark count, {chosen} had the best {scoring(facts)[1]} over {over}."
 
 
 def _quality(where: str, scores: dict[str, Any], kind: str) -> str:
@@ -56,8 +68,10 @@ def _quality(where: str, scores: dict[str, Any], kind: str) -> str:
     if value is None:
         article = "no" if first == "auroc" else "no defined"
         return f"{where} ({rows} rows) there is {article} {METRICS[first]}: {_reason(scores, first)}."
+    if kind == "components":
+        return f"{where} ({rows} rows) the components hold {value:.1%} of the variance in the kernel's space."
     if kind == "regression":
-        errors = " and ".join(f"the {METRICS[k]} {metric(scores.get(k), k)}" for k in ("rmse", "mae"))
+        errors = " and ".join(f"the {METRICS[k]} {metric(scores[k], k)}" for k in ("rmse", "mae") if k in scores)
         share = (
             f"the predictions explain {value:.0%} of how y varies"
             if value > 0
@@ -122,7 +136,8 @@ def cards(facts: dict[str, Any], test: dict[str, Any] | None) -> list[tuple[str,
     first, steps = OF_TASK[task(facts)][0], facts.get("steps") or []
     scored = [("test", test), ("held out", facts.get("held_out"))]
     shown = [(f"{METRICS[first]}, {where}", metric(found.get(first), first)) for where, found in scored if found]
-    shown += [("gamma", number(facts.get("gamma"))), _points(facts)]
+    name, chosen = parameter(facts)
+    shown += [(name, number(chosen)), _points(facts)]
     return [*shown, ("total time", duration(sum(s["seconds"] for s in steps)))] if steps else shown
 
 

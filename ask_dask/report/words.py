@@ -6,7 +6,7 @@ from ask_dask.score import LOWER_IS_BETTER, OF_TASK
 
 METRICS = {
     "auroc": "AUROC", "log_loss": "Log loss", "accuracy": "Accuracy", "f1_micro": "Micro F1", "f1_macro": "Macro F1",
-    "r2": "R²", "rmse": "RMSE", "mae": "MAE",
+    "r2": "R²", "rmse": "RMSE", "mae": "MAE", "captured": "Captured variance",
 }  # fmt: skip
 
 SIDES = {"left": "||K V - U S|| / ||S||", "right": "||K'U - V S|| / ||S||"}
@@ -20,6 +20,12 @@ _SYMMETRISED = {"mean": "(K + K') / 2"}
 def task(facts: dict[str, Any]) -> str:
     """What the model was made for; one that does not say so is a classifier."""
     return facts.get("task") or "classification"
+
+
+def parameter(facts: dict[str, Any]) -> tuple[str, Any]:
+    """Return the name and value of the parameter that was chosen with the landmark count, such as gamma."""
+    name = facts.get("parameter") or "gamma"
+    return name, facts.get(name)
 
 
 def is_exact(facts: dict[str, Any]) -> bool:

@@ -87,6 +87,8 @@ def score_predictions(predictions: zarr.Group, data: zarr.Group | None = None) -
     place, source = (store.place(group) for group in (predictions, labelled))
     wanted = facts.get("data_fingerprint") if data is None else store.about(data).get("fingerprint")
     name = facts.get("task", "classification")
+    if name == "components":
+        raise InputError(f"{place} holds components, which have no score: give predictions of labels.")
     if "y" not in labelled:
         raise InputError(f"{source} has no labels (no array y): score against data that was ingested with labels.")
     if facts.get("data_fingerprint") != wanted:

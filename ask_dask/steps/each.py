@@ -169,10 +169,22 @@ def info(path: Path) -> dict[str, Any]:
         name: {"shape": list(found.shape), "dtype": str(found.dtype), "chunks": list(found.chunks)}
         for name, found in sorted([*group.arrays(), *_sparse_rows(group)])
     }
-    hidden = ("cv_results", "held_out", "feature_names", "recipe", "listed", "seal")
+    hidden = (
+        "cv_results",
+        "held_out",
+        "feature_names",
+        "recipe",
+        "listed",
+        "seal",
+        "solution",
+        "merger",
+        "kept_arrays",
+    )
     facts = {key: value for key, value in about.items() if key not in hidden}
     if "held_out" in about:
         facts["held_out"] = {k: v for k, v in about["held_out"].items() if k not in ("roc", "calibration")}
+    if statistics := (about.get("solution") or {}).get("statistics"):
+        facts["statistics"] = statistics
     return {"path": str(store.located(path)), "bytes": store.stored_bytes(path), "arrays": arrays} | facts
 
 

@@ -1,6 +1,5 @@
 """The step that fits: a dataset store in, a model store out."""
 
-import json
 import logging
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -10,13 +9,9 @@ from cyclopts import Group, Parameter
 from pydantic import Field
 
 from ask_dask import store
-from ask_dask.encode import Encoder
-from ask_dask.errors import CheckpointError, InputError
-from ask_dask.sparse import rows_of
-from ask_dask.steps.each import info, provenance
-from ask_dask.steps.kernel import KernelOptions
+from ask_dask.errors import InputError
+from ask_dask.steps.fitting import Fitting
 from ask_dask.steps.options import List, Seed
-from ask_dask.steps.rows import require_rows
 
 if TYPE_CHECKING:  # most commands need none, which take half of the time that a command takes to load
     from ask_dask.estimators import AsKLSClassifier, AsKLSRegressor
@@ -29,11 +24,12 @@ OfExact = Parameter(group=Group("Exact solution", sort_key=4))
 OfSolver = Parameter(group=Group("Solver", sort_key=5))
 
 
-class Fit(KernelOptions):
+class Fit(Fitting):
     """A dataset store -> an AsK-LS model: gamma and landmark count chosen on held-out rows."""
 
     title: ClassVar[str] = "fit"
     do: Annotated[Literal["fit"], Parameter(show=False, parse=False)] = "fit"
+    method: Annotated[Literal["askls"], Parameter(show=False, parse=False)] = "askls"
     task: Annotated[
         Literal["classification", "regression"] | None,
         OfChoice,
@@ -101,33 +97,6 @@ class Fit(KernelOptions):
     ] = None
     seed: Seed = 0
 
-    def inputs(self) -> dict[str, Any]:
-        data = store.about(store.open_store(self.data, "dataset"))["fingerprint"]
-        return {"data": data} | self.matrix_facts()
-
-    def run(self) -> dict[str, Any]:
-        data = store.open_store(self.data, "dataset")
-        if "y" not in data:
-            raise InputError(f"{self.data} holds no labels, and fit needs them: ingest files that have labels.")
-        with store.create(self.to, "model", self.overwrite) as group:  # first, so that a place is refused at once
-            model = self._estimator(data)
-            require_rows(model.kernel, data)
-            weight = store.array(data, "weight") if "weight" in data else None
-            self._fit(model, rows_of(data), store.array(data, "y"), weight)
-            self._write(model, data, group)
-        return info(self.to) | {"steps": model.steps_}
-
-    def _fit(self, model: "AsKLSClassifier | AsKLSRegressor", *data: Any) -> None:
-        """With --overwrite what an older, interrupted fit left is replaced, as the model is: a nightly job goes on."""
-        try:
-            model.fit(*data)
-        except CheckpointError as error:
-            if not self.overwrite:
-                raise
-            log.warning("%s: it is replaced.", str(error).partition(": ")[0])
-            store.Checkpoint(store.checkpoint_of(self.to), "").remove()
-            model.fit(*data)
-
     def _estimator(self, data: zarr.Group) -> "AsKLSClassifier | AsKLSRegressor":
         from ask_dask.estimators import AsKLSClassifier, AsKLSRegressor
 
@@ -161,24 +130,6 @@ class Fit(KernelOptions):
             if wrong:
                 raise InputError(says)
         return regression
-
-    def _write(self, model: "AsKLSClassifier | AsKLSRegressor", data: zarr.Group, group: zarr.Group) -> None:
-        from ask_dask.estimators import model_store
-
-        model_store.write(model, group)
-        about, recipe = store.about(data), self.recipe()
-        store.describe(
-            group,
-            # With the recipe, since the merger and the scores on held-out rows depend on it too.
-            fingerprint=store.fingerprint(store.about(group)["fingerprint"], json.dumps(recipe, sort_keys=True)),
-            recipe=recipe,
-            data=provenance(self.data, data),
-            feature_names=about.get("feature_names"),
-            label_names=about.get("label_names"),
-            steps=[*about.get("steps", []), *model.steps_],
-        )
-        if "encoder" in data:
-            Encoder.load(store.subgroup(data, "encoder")).save(group.create_group("encoder"))
 
 
 def _is_binary(y: zarr.Array) -> bool:

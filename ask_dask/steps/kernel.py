@@ -1,6 +1,6 @@
 """The options that name a kernel and its parameters, and the kernel that they make for a dataset store."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import zarr
 from cyclopts import Group, Parameter
@@ -56,6 +56,8 @@ OfKernel = Parameter(group=Group("Kernel", sort_key=1))
 class KernelOptions(Storing):
     """Which kernel, and its parameters."""
 
+    usual_kernel: ClassVar[str] = "sne"
+    """The kernel of rows of features where none is named."""
     data: Annotated[Place, Field(description="The dataset store.")]
     kernel: Annotated[
         NAMES | None,
@@ -100,7 +102,7 @@ class KernelOptions(Storing):
             A kernel that the store's rows are not made for, that lacks an option, or that does not have one.
         """
         form = store.about(data).get("format", "")
-        own, rows = OF_NUMBERS.get(form, ("sne", ""))
+        own, rows = OF_NUMBERS.get(form, (self.usual_kernel, ""))
         name = self.kernel or own
         if rows and name not in (own, "precomputed"):
             raise InputError(
@@ -108,7 +110,7 @@ class KernelOptions(Storing):
                 f"{own}, or precomputed with a matrix over them."
             )
         self._refuse_unused(name)
-        if name == "sne" and self.bandwidth is None and self.normaliser == "landmarks":
+        if name == self.usual_kernel and self.bandwidth is None and self.normaliser == "landmarks":
             return None
         if "bandwidth" in TAKES[name] and self.bandwidth is None:
             raise InputError(f"The {name} kernel needs a bandwidth: give --bandwidth.")

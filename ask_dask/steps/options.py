@@ -16,6 +16,8 @@ from ask_dask.errors import InputError
 
 def _split(values: Any) -> Any:
     """Lists may be written with commas, after the last one too: --gamma 1,10,100."""
+    if values is None:
+        return None
     values = values if isinstance(values, list | tuple) else [values]
     lists = (value.removesuffix(",").split(",") if isinstance(value, str) else [value] for value in values)
     parts = [part for values in lists for part in values]

@@ -13,7 +13,7 @@ from ask_dask.sparse import SparseRows, read, row_bytes, rows_of
 from ask_dask.steps.kernel import OF_NUMBERS
 
 if TYPE_CHECKING:
-    from ask_dask.estimators.base import AsKLS
+    from ask_dask.estimators.fitted import LandmarkEstimator
 
 SHARDS = 16
 """Of a predictions store at least, where the data have as many chunks: so many workers have as much to do each."""
@@ -22,40 +22,36 @@ DONE = "done"
 """The array of finished shards, while there are others."""
 
 
-def write_predictions(model: "AsKLS", data: zarr.Group, group: zarr.Group, memory: int | None = None) -> str:
+def write_predictions(
+    model: "LandmarkEstimator", data: zarr.Group, group: zarr.Group, memory: int | None = None
+) -> str:
     """Predict every row of a dataset store into a predictions store, one task per shard; its fingerprint.
 
     In a group that an interrupted prediction has left (`store.create(..., work=...)`) only the other shards are made.
 
-    Arrays: f_source, f_target and score (N, q), probability (N, n_classes) unless values are regressed, float32; row_id
-    (N,), the ids of the data, the numbers of nodes or items, or of rows, and file, line, y and weight where the data
-    have them.
+    Arrays: the model's own, (N, k) float32, of which AsK-LS has f_source, f_target and score (N, q), and probability
+    (N, n_classes) unless values are regressed; row_id (N,), the ids of the data, the numbers of nodes or items, or of
+    rows; and file, line, y and weight where the data have them.
 
     Raises
     ------
     BudgetError
         Prediction takes more than `memory` bytes; names the number of workers that fits.
     """
-    X = rows_of(data)
-    n, q = X.shape[0], model.n_outputs_
-    n_classes = 0 if model.task_ == "regression" else len(model.classes_)
+    X, widths = rows_of(data), model.output_widths
+    n = X.shape[0]
     plan = partial(
         budget.predict_plan,
         shard=min(n, store.rows_of_shard(X, SHARDS)),
         row_bytes=row_bytes(X),
         n_landmarks=model.basis_.row_points.shape[0],
-        n_outputs=q,
-        n_classes=n_classes,
+        n_columns=sum(widths.values()),
     )
     budget.check(plan, compute.workers(), memory or compute.machine_memory(), "workers")
     numbered = store.about(data).get("format") in OF_NUMBERS
     ids = store.array(data, "id") if "id" in data else X if numbered else None
     copied = {name: store.array(data, name) for name in ("file", "line", "y", "weight") if name in data}
-    shapes: dict[str, tuple[tuple[int, ...], Any]] = {
-        name: ((n, q), np.float32) for name in ("f_source", "f_target", "score")
-    }
-    if n_classes:
-        shapes["probability"] = ((n, n_classes), np.float32)
+    shapes: dict[str, tuple[tuple[int, ...], Any]] = {name: ((n, width), np.float32) for name, width in widths.items()}
     shapes["row_id"] = ((n,), np.int64 if ids is None else ids.dtype)
     shapes |= {name: (found.shape, found.dtype) for name, found in copied.items()}
     out, done = _arrays(group, shapes, X)
@@ -81,7 +77,7 @@ def _arrays(
 
 
 def _height(out: dict[str, zarr.Array]) -> int:
-    return out["score"].shards[0]  # type: ignore[index]
+    return out["row_id"].shards[0]  # type: ignore[index]
 
 
 def _unfinished(out: dict[str, zarr.Array], done: zarr.Array) -> list[int]:
@@ -104,11 +100,7 @@ def _predict_shard(shared: tuple[Any, ...], X: zarr.Array | SparseRows, shard: i
     start, stop = shard * _height(out), min((shard + 1) * _height(out), X.shape[0])
     block = read(X, start, stop)
     blocks.require_finite(block, start)
-    f = model.block_discriminants(block)
-    q = f.shape[1] // 2
-    values = {"f_source": f[:, :q], "f_target": f[:, q:], "score": model.merged_(f)}
-    if "probability" in out:
-        values["probability"] = model.merger_.probability(f)
+    values = model.block_outputs(block)
     values["row_id"] = np.arange(start, stop) if ids is None else store.read(ids, start, stop).ravel()
     values |= {name: store.read(found, start, stop) for name, found in copied.items()}
     for name, value in values.items():
