@@ -156,3 +156,31 @@ def subspace_error(U, approximate):
 
 def _unit(columns):
     return columns / np.sqrt((columns**2).sum(0))
+
+
+# ------------------------------------------------------------------------------------- methods on features of landmarks
+def ridge(F, Y, alpha, weights=None):
+    """Return w and b that minimise sum_i weights_i |y_i - F_i w - b|^2 + alpha |w|^2, by the normal equations."""
+    t = np.ones(len(F)) if weights is None else weights
+    D = np.column_stack([F, np.ones(len(F))])
+    penalty = np.diag(np.append(np.full(F.shape[1], alpha), 0.0))
+    found = np.linalg.solve((D.T * t) @ D + penalty, (D.T * t) @ _columns(Y))
+    return found[:-1], found[-1]
+
+
+def components(K, rank):
+    """Return eigenvalues, and scores of the rows, of the centred kernel matrix K (N, N)."""
+    values, vectors = np.linalg.eigh(centred(K))
+    values, vectors = values[::-1][:rank], vectors[:, ::-1][:, :rank]
+    return values, vectors * np.sqrt(np.maximum(values, 0))
+
+
+def fisher(F, codes, mu):
+    """Return directions (r, classes - 1) with W'(S_W + mu I) W = I that maximise the scatter between classes."""
+    mean = F.mean(0)
+    within, between = mu * np.eye(F.shape[1]), np.zeros((F.shape[1], F.shape[1]))
+    for code in np.unique(codes):
+        own = F[codes == code]
+        within = within + (own - own.mean(0)).T @ (own - own.mean(0))
+        between = between + len(own) * np.outer(own.mean(0) - mean, own.mean(0) - mean)
+    return sl.eigh(between, within)[1][:, ::-1][:, : len(np.unique(codes)) - 1]
