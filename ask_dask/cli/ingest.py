@@ -1,11 +1,12 @@
-"""`ask-dask ingest FORMAT ...`: a command for each format."""
+"""`ask-dask ingest FORMAT FILES ...`: a command for each format."""
 
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 from cyclopts import App, Parameter
+from pydantic import ConfigDict, create_model
 
-from ask_dask import steps
 from ask_dask.cli.run import AS_USUAL, Run, run_step
+from ask_dask.steps.ingest import INGESTS, Ingesting
 
 ingest = App(
     name="ingest",
@@ -13,87 +14,22 @@ ingest = App(
 )
 
 
-@ingest.command
-def criteo(*files: str, options: Annotated[steps.LogOptions, Parameter(name="*")], run: Run = AS_USUAL) -> None:
-    """Click logs: label, I1..I13, C1..C26, tab separated, without a header.
+def _command(name: str, kind: type[Ingesting]) -> Any:
+    hints = get_type_hints(kind, include_extras=True)
+    options: dict[str, Any] = {
+        key: (hints[key], ... if field.is_required() else field.default)
+        for key, field in kind.model_fields.items()
+        if key not in ("do", "format", "files")
+    }
+    model = create_model(f"{kind.__name__}Options", __config__=ConfigDict(extra="forbid"), **options)
 
-    Bad rows are set aside with file, line and reason.
+    def command(*files: str, options: Any, run: Run = AS_USUAL) -> None:
+        run_step(kind(format=name, files=list(files), **options.model_dump()), run)
 
-    Parameters
-    ----------
-    files
-        The files, in order.
-    """
-    run_step(steps.Ingest(format="criteo", files=list(files), **options.model_dump()), run)
-
-
-@ingest.command
-def avazu(*files: str, options: Annotated[steps.LogOptions, Parameter(name="*")], run: Run = AS_USUAL) -> None:
-    """Click logs: CSV with the header of Avazu.
-
-    Bad rows are set aside with file, line and reason.
-
-    Parameters
-    ----------
-    files
-        The files, in order.
-    """
-    run_step(steps.Ingest(format="avazu", files=list(files), **options.model_dump()), run)
+    command.__annotations__["options"] = Annotated[model, Parameter(name="*")]
+    command.__doc__ = f"{kind.__doc__}\n\nParameters\n----------\nfiles\n    The files, in order.\n"
+    return command
 
 
-@ingest.command
-def graph(*files: str, options: Annotated[steps.GraphOptions, Parameter(name="*")], run: Run = AS_USUAL) -> None:
-    """A directed graph: a line "a b" is an edge a -> b, a third column its weight.
-
-    Columns are separated by tabs, commas or spaces; lines that start with # or % are comments. An edge that is there
-    twice counts once, or with the sum of its weights. The rows of the store are the labelled nodes, or all without
-    labels.
-
-    Parameters
-    ----------
-    files
-        The edge lists.
-    """
-    run_step(steps.IngestGraph(files=list(files), **options.model_dump()), run)
-
-
-@ingest.command
-def table(*files: str, options: Annotated[steps.TableOptions, Parameter(name="*")], run: Run = AS_USUAL) -> None:
-    """Tables of numbers: Parquet, or text with a header, separated by commas, tabs or semicolons.
-
-    Every column is a feature, but for labels, the weight and those dropped.
-
-    Parameters
-    ----------
-    files
-        The files, in order, with the same columns.
-    """
-    run_step(steps.IngestTable(files=list(files), **options.model_dump()), run)
-
-
-@ingest.command
-def svmlight(*files: str, options: Annotated[steps.SvmlightOptions, Parameter(name="*")], run: Run = AS_USUAL) -> None:
-    """Sparse rows as SVMLight and LIBSVM write them: a line is a label and index:value pairs, indices ascending.
-
-    qid:number is ignored, and so is what follows a #. The rows stay sparse in the store; fit and predict read them so.
-
-    Parameters
-    ----------
-    files
-        The files, in order.
-    """
-    run_step(steps.IngestSvmlight(files=list(files), **options.model_dump()), run)
-
-
-@ingest.command
-def samples(*files: str, options: Annotated[steps.SampleOptions, Parameter(name="*")], run: Run = AS_USUAL) -> None:
-    """Samples of points: a line is an item's id and the coordinates of one of its points.
-
-    Each item becomes a Gaussian mixture, and the store holds the divergence between each two of them.
-
-    Parameters
-    ----------
-    files
-        The files, in order.
-    """
-    run_step(steps.IngestSamples(files=list(files), **options.model_dump()), run)
+for _name, _kind in INGESTS.items():
+    ingest.command(_command(_name, _kind), name=_name)

@@ -8,43 +8,32 @@ from ask_dask.steps.each import Predict, Report, Score, info
 from ask_dask.steps.embed import Embed
 from ask_dask.steps.fit import Fit
 from ask_dask.steps.ingest import (
-    GraphOptions,
     Ingest,
     IngestGraph,
     IngestSamples,
     IngestSvmlight,
     IngestTable,
-    LogOptions,
-    SampleOptions,
-    SvmlightOptions,
-    TableOptions,
 )
-from ask_dask.steps.job import AnyStep, complaint, placed, read_job, run_job
+from ask_dask.steps.job import complaint, placed, read_job, run_job
 from ask_dask.steps.make import Make, MakeOptions
 from ask_dask.steps.options import Overwrite, Step
 from ask_dask.steps.verify import status, verify
 
 __all__ = [
-    "AnyStep",
     "Embed",
     "Fit",
-    "GraphOptions",
     "Ingest",
     "IngestGraph",
     "IngestSamples",
     "IngestSvmlight",
     "IngestTable",
-    "LogOptions",
     "Make",
     "MakeOptions",
     "Overwrite",
     "Predict",
     "Report",
-    "SampleOptions",
     "Score",
     "Step",
-    "SvmlightOptions",
-    "TableOptions",
     "complaint",
     "info",
     "placed",

@@ -6,22 +6,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ask_dask import store
 from ask_dask.errors import AskDaskError, InputError, StoreError
 from ask_dask.steps.each import Predict, Report, Score
 from ask_dask.steps.embed import Embed
 from ask_dask.steps.fit import Fit
-from ask_dask.steps.ingest import AnyIngest
+from ask_dask.steps.ingest import INGESTS
 from ask_dask.steps.make import Make
 from ask_dask.steps.options import Step
 
-AnyStep = Annotated[Make | AnyIngest | Fit | Embed | Predict | Score | Report, Field(discriminator="do")]
-"""A step by its `do`, and an ingest step by its `format` too."""
-
-
-TITLES = ("make", "ingest", "fit", "embed", "predict", "score", "report")
+STEPS: dict[str, type[Step]] = {
+    "make": Make,
+    "fit": Fit,
+    "embed": Embed,
+    "predict": Predict,
+    "score": Score,
+    "report": Report,
+}
+"""The steps by their `do`, but for ingest and other methods, which have one each."""
 
 
 class _Job(BaseModel):
@@ -50,40 +54,53 @@ def read_job(path: Path) -> list[Step]:
         if isinstance(error, ValidationError):
             raise InputError(f"{path}: {complaint(error)}.") from error
         raise InputError(f"{path} cannot be read as TOML: {error}.") from error
-    adapter: TypeAdapter[Any] = TypeAdapter(AnyStep)
     made = []
     for number, values in enumerate(found.step, 1):
         try:
-            method = method_step(values)
-            made.append(placed(method(**values) if method else adapter.validate_python(values), path.parent))
+            made.append(placed(kind_of(values)(**values), path.parent))
         except (ValidationError, InputError) as error:
             said = f"{complaint(error)}." if isinstance(error, ValidationError) else error
             raise InputError(f"{path}, step {number} ({values.get('do', 'no do')}): {said}") from error
     return made
 
 
-def method_step(values: dict[str, Any]) -> type[Step] | None:
-    """Return the kind of step that fits the method which a step names; None where it names none, or the usual one."""
+def kind_of(values: dict[str, Any]) -> type[Step]:
+    """Return the class of a step: by its `do`, and by the `format` that it ingests or the `method` that it fits.
+
+    Raises
+    ------
+    InputError
+        One of these is missing or unknown.
+    """
     do, name = values.get("do"), values.get("method")
+    kinds = ["make", "ingest", *(title for title in STEPS if title != "make")]
+    _require("do", do, kinds)
+    if do == "ingest":
+        _require("format", values.get("format"), list(INGESTS))
+        return INGESTS[values["format"]]
     if do not in ("fit", "embed") or name is None:
-        return None
+        return STEPS[str(do)]
     from ask_dask.steps.methods import CATALOGUE, step_of  # estimators take half of the time that a command loads
 
-    method = CATALOGUE.get(name)
-    if method is None or method.command != do:
-        known = [own.name for own in CATALOGUE.values() if own.command == do]
-        if do == "fit" and name != "askls":
-            raise InputError(f"method={name!r}: is one of {', '.join(['askls', *known])}.")
-        return None
-    return step_of(name)
+    known = [method.name for method in CATALOGUE.values() if method.command == do]
+    if name in known:
+        return step_of(name)
+    if do == "fit":
+        _require("method", name, ["askls", *known])
+    return STEPS[do]
+
+
+def _require(option: str, value: Any, known: list[str]) -> None:
+    if value is None:
+        raise InputError(f"{option} is missing.")
+    if value not in known:
+        raise InputError(f"{option}: is one of {', '.join(known)} (given {value!r}).")
 
 
 def complaint(error: ValidationError, prefix: str = "") -> str:
     """The first complaint of pydantic, with the option it is about; of what is misspelt, not that it is missing."""
     found = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
-    if found["type"].startswith("union_tag"):
-        return _wrong_kind(found)
-    option = _option(found["loc"])
+    option = next((str(part) for part in found["loc"] if isinstance(part, str)), "do")
     option = prefix + (option.replace("_", "-") if prefix else option)
     if found["type"] == "extra_forbidden":
         return f"{option}: there is no such option here"
@@ -91,21 +108,6 @@ def complaint(error: ValidationError, prefix: str = "") -> str:
         return f"{option} is missing"
     said = found["msg"].removeprefix("Value error, ")
     return f"{option}: {said[:1].lower()}{said[1:]} (given {found['input']!r})"
-
-
-def _wrong_kind(found: Any) -> str:
-    """That `do`, or an ingest step's `format`, is missing or unknown."""
-    option = found["ctx"]["discriminator"].strip("'")
-    if found["type"] == "union_tag_not_found":
-        return f"{option} is missing"
-    known = found["ctx"]["expected_tags"].replace("'", "")
-    return f"{option}: is one of {known} (given {found['input'][option]!r})"
-
-
-def _option(place: tuple[Any, ...]) -> str:
-    """The option at a place in a step: what comes after the tags of the step's kind."""
-    tags = 2 if place[:1] == ("ingest",) else 1 if place[:1] in {(title,) for title in TITLES} else 0
-    return next((str(part) for part in place[tags:] if isinstance(part, str)), "do")
 
 
 def run_job(
