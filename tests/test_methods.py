@@ -2,11 +2,13 @@
 
 import warnings
 
+import dask
 import dask.array as da
 import numpy as np
 import oracle
 import pytest
 import scipy.sparse as sp
+import zarr
 from sklearn.datasets import load_digits, make_moons
 from sklearn.decomposition import KernelPCA as DenseKernelPCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -14,10 +16,11 @@ from sklearn.kernel_ridge import KernelRidge as DenseKernelRidge
 from sklearn.model_selection import KFold, LeaveOneOut
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ask_dask import KernelFisherDiscriminant, KernelPCA, KernelRidge, load, moments, nystrom, solve
+from ask_dask import KernelFisherDiscriminant, KernelPCA, KernelRidge, blocks, load, moments, nystrom, solve, store
 from ask_dask.errors import BudgetError, CheckpointError, InputError, PrecisionWarning
 from ask_dask.kernels import RBF, SNE, Kernel, Laplacian, Linear, Polynomial, Symmetrised
-from ask_dask.store import Checkpoint
+from ask_dask.moments import gathering
+from ask_dask.store import Checkpoint, checkpoint
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(200, 3))
@@ -307,6 +310,30 @@ def test_a_checkpoint_of_another_method_is_refused(tmp_path):
     Checkpoint(path, "of another").offer(lambda: {"a": np.ones(1)}, last=True, done=0, step="moments", unit="shards")
     with pytest.raises(CheckpointError):
         KernelRidge(KERNEL, checkpoint=path, **FEW).fit(da.from_array(X, (50, 3)), Y)
+
+
+def test_an_interrupted_fit_goes_on(method, tmp_path, monkeypatch):
+    rows = zarr.create_array(tmp_path / "x", shape=X.shape, chunks=(20, 3), dtype=X.dtype, compressors=store.QUICK)
+    rows[:] = X
+    monkeypatch.setattr(blocks, "most_rows", lambda X: 20)
+    monkeypatch.setattr(checkpoint, "SECONDS", 0)
+    monkeypatch.setattr(checkpoint, "SHARE", np.inf)
+    calls, of_shards = [], gathering._of_shards
+
+    def counted(*given):
+        calls.append(given[-1])
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return of_shards(*given)
+
+    monkeypatch.setattr(gathering, "_of_shards", counted)
+    method.set_params(checkpoint=tmp_path / "kept.zarr")
+    with pytest.raises(KeyboardInterrupt), dask.config.set(scheduler="synchronous"):
+        method.fit(rows, labels_of(method))
+    again = answers(method.fit(rows, labels_of(method)), NEW)
+    assert sorted(set(calls)) == list(range(0, 200, 20)) and len(calls) == 11  # the fifth twice
+    whole = answers(method.set_params(checkpoint=None).fit(rows, labels_of(method)), NEW)
+    np.testing.assert_array_equal(again, whole)
 
 
 def test_a_plan_that_does_not_fit_is_refused(method):

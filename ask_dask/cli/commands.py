@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,12 +14,13 @@ from ask_dask import steps
 from ask_dask.cli.app import app
 from ask_dask.cli.cluster import cluster
 from ask_dask.cli.codes import WRONG
-from ask_dask.cli.ingest import ingest
+from ask_dask.cli.ingest import add_formats, ingest
 from ask_dask.cli.log import LOG
 from ask_dask.cli.make import make
 from ask_dask.cli.run import AS_USUAL, Run, run_step, run_steps
 from ask_dask.cli.words import in_lines, standing, verified
 from ask_dask.errors import InputError, PrecisionWarning, ResonanceWarning
+from ask_dask.steps.kernel import add_own_kernels
 
 app.command(make)
 app.command(ingest)
@@ -144,7 +146,8 @@ def demo(
 def execute(arguments: list[str] | None) -> None:
     """Run the command that these arguments (by default the program's own) name; an InputError says what is wrong."""
     warnings.showwarning = _show_warning  # type: ignore[assignment]
-    if (sys.argv[1:] if arguments is None else arguments)[:1] in (["fit"], ["embed"]):
+    arguments = _used(sys.argv[1:] if arguments is None else arguments)
+    if arguments[:1] in (["fit"], ["embed"]):
         from ask_dask.cli.methods import add_methods  # only here: estimators take half of the time to load
 
         add_methods({"fit": fit_app, "embed": embed_app})
@@ -157,6 +160,31 @@ def execute(arguments: list[str] | None) -> None:
         raise InputError(f"{error}{more}") from error
     except ValidationError as error:
         raise InputError(f"{steps.complaint(error, '--')}.") from error
+
+
+def _used(arguments: list[str]) -> list[str]:
+    """Import the modules that --use names, for the methods, kernels and formats they declare, and return the rest."""
+    left, wanted, given = [], [], iter(arguments)
+    for argument in given:
+        name, equal, value = argument.partition("=")
+        if name != "--use":
+            left.append(argument)
+            continue
+        wanted += (value if equal else next(given, "")).split(",")
+    for name in wanted:
+        if not name:
+            raise InputError("--use needs a Python file or a module that can be imported.")
+        path = Path(name)
+        if path.suffix == ".py":
+            sys.path.insert(0, str(path.parent.absolute()))
+        try:
+            import_module(path.stem if path.suffix == ".py" else name)
+        except ImportError as error:
+            raise InputError(f"--use {name}: {error}. Give a Python file, or a module that can be imported.") from error
+    if wanted:
+        add_own_kernels()
+        add_formats()
+    return left
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:

@@ -31,5 +31,11 @@ def _command(name: str, kind: type[Ingesting]) -> Any:
     return command
 
 
-for _name, _kind in INGESTS.items():
-    ingest.command(_command(_name, _kind), name=_name)
+def add_formats() -> None:
+    """Add a command for each format that has none yet."""
+    for name, kind in INGESTS.items():
+        if name not in ingest:
+            ingest.command(_command(name, kind), name=name)
+
+
+add_formats()

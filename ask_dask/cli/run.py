@@ -44,6 +44,9 @@ class Run:
         Parameter(env_var="ASK_DASK_LOG", help="How stderr is written; json: an object a line, for machines."),
     ] = "text"
     quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative="", help="No progress.")] = False
+    use: Annotated[
+        str | None, Parameter(help="Python files or modules, with commas, whose methods, kernels and formats to use.")
+    ] = None
 
     @contextmanager
     def running(self) -> Iterator[None]:

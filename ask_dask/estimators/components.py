@@ -94,18 +94,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneRole):
         self.memory = memory
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> "KernelPCA":
-        """Fit on rows X (N, d) of numpy, scipy.sparse, dask or zarr; y is not used.
-
-        Raises
-        ------
-        InputError
-            Bad parameters, an asymmetric kernel, NaN or infinity, or fewer rows than landmarks.
-        BudgetError
-            The plan does not fit the memory budget.
-        """
-        return self._fit(X, None, sample_weight, groups)
-
     def transform(self, X: Any) -> Any:
         """Return the scores (n, n_components_) of rows."""
         return self._functions(X, self._block, self._n_features_out)

@@ -101,13 +101,6 @@ class KernelFisherDiscriminant(ClassNamePrefixFeaturesOutMixin, ClassifierMixin,
         self.memory = memory
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> "KernelFisherDiscriminant":
-        """Fit on rows X (N, d) of numpy, scipy.sparse, dask or zarr and classes y (N,) of the same or numpy.
-
-        Parameters, errors and warnings are those of `KernelRidge.fit`.
-        """
-        return self._fit(X, y, sample_weight, groups)
-
     def decision_function(self, X: Any) -> Any:
         """Return the log-odds of classes_[1], (N,), or a value (N, n_classes) for each of several classes."""
         found = self._functions(X, self._block_score, self.n_outputs_ if hasattr(self, "n_outputs_") else 0)

@@ -88,7 +88,8 @@ def read(group: zarr.Group) -> LandmarkEstimator:
     about, known = store.about(group), estimators()
     if about["estimator"] not in known:
         raise StoreError(
-            f"{store.place(group)} holds a model of kind {about['estimator']}, which this release does not know."
+            f"{store.place(group)} holds a model of kind {about['estimator']}, which is not known here: import the "
+            "module that has it, with the command by --use."
         )
     kernel = kernel_from_dict(with_arrays(about["kernel"], group))
     parameters = about["parameters"]

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -26,6 +26,32 @@ from ask_dask.sparse import row_bytes
 
 class OneRole(LandmarkEstimator):
     """An estimator whose functions are linear in the kernel columns k(x, Z_J) of rows in the source role."""
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None) -> Self:
+        """Fit on rows X (N, d) of numpy, pandas, scipy.sparse, dask or zarr.
+
+        Parameters
+        ----------
+        y : (N,) classes or values, or (N, L) values, of the same or numpy
+            Methods that learn no labels do not use them.
+        sample_weight : (N,) array, optional
+            Weight of each row, 0 or more.
+        groups : (N,) array, optional
+            For `cv` a splitter that keeps the rows of a group in one fold, such as scikit-learn's GroupKFold.
+
+        Raises
+        ------
+        InputError
+            Bad parameters, NaN or infinity, labels that the method does not take, or fewer rows than landmarks.
+        BudgetError
+            The plan does not fit the memory budget.
+
+        Warns
+        -----
+        PrecisionWarning
+            The regularisation is too weak for the precision of the rows; the message names one that is not.
+        """
+        return self._fit(X, y, sample_weight, groups)
 
     def _default_kernel(self, points: Any) -> Kernel:
         return RBF(default_bandwidth(points))

@@ -117,30 +117,6 @@ class KernelRidge(RegressorMixin, OneRole):
         tags.target_tags.multi_output = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> "KernelRidge":
-        """Fit on rows X (N, d) of numpy, scipy.sparse, dask or zarr and values y (N,) or (N, L) of the same or numpy.
-
-        Parameters
-        ----------
-        sample_weight : (N,) array, optional
-            Weight of each row's squared errors, 0 or more.
-        groups : (N,) array, optional
-            For `cv` a splitter that keeps the rows of a group in one fold.
-
-        Raises
-        ------
-        InputError
-            Bad parameters, NaN or infinity, or fewer rows than landmarks.
-        BudgetError
-            The plan does not fit the memory budget.
-
-        Warns
-        -----
-        PrecisionWarning
-            alpha_ is too small for the precision of the rows; the message names one that is not.
-        """
-        return self._fit(X, y, sample_weight, groups)
-
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the values (N,), or (N, L) where y was; with `return_std` also the standard deviations of f.
 

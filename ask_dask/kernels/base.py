@@ -233,7 +233,7 @@ def kernel_from_dict(spec: dict[str, Any]) -> Kernel:
     InputError
         Unknown kernel name or parameters.
     """
-    known = {cls.__name__: cls for cls in _subclasses(Kernel) if not cls.__name__.startswith("_")}
+    known = {cls.__name__: cls for cls in subclasses(Kernel) if not cls.__name__.startswith("_")}
     values = dict(spec)
     name = values.pop("name", None)
     if name not in known:
@@ -246,9 +246,10 @@ def kernel_from_dict(spec: dict[str, Any]) -> Kernel:
         raise InputError(f"Kernel {name} has no such parameters ({error}): it takes {allowed}.") from error
 
 
-def _subclasses(cls: type) -> list[Any]:
+def subclasses(cls: type) -> list[Any]:
+    """Return the classes that are made from a class, at any depth."""
     children: list[Any] = cls.__subclasses__()
-    return children + [found for child in children for found in _subclasses(child)]
+    return children + [found for child in children for found in subclasses(child)]
 
 
 SIZES = (1e-100, 1e100)

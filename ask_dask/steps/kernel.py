@@ -1,10 +1,13 @@
 """The options that name a kernel and its parameters, and the kernel that they make for a dataset store."""
 
-from typing import Annotated, Any, ClassVar, Literal
+import re
+from dataclasses import fields, is_dataclass
+from typing import Annotated, Any, ClassVar, Literal, get_type_hints
 
 import zarr
 from cyclopts import Group, Parameter
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic.fields import FieldInfo
 
 from ask_dask import store
 from ask_dask.errors import InputError, StoreError
@@ -24,6 +27,7 @@ from ask_dask.kernels import (
     Precomputed,
     StudentT,
 )
+from ask_dask.kernels.base import subclasses
 from ask_dask.steps.options import Place, Storing
 
 TAKES: dict[str, tuple[str, ...]] = {
@@ -40,12 +44,38 @@ TAKES: dict[str, tuple[str, ...]] = {
     "graph": ("normalise", "self_loops"),
     "precomputed": ("matrix",),
 }
-"""The options of each kernel."""
+"""The options of each kernel of this package."""
 
-NAMES = Literal[
-    "sne", "student-t", "rbf", "local-rbf", "laplacian", "linear", "polynomial", "conditional-probability", "kl",
-    "kl-gaussian", "graph", "precomputed",
-]  # fmt: skip
+
+def own_kernels() -> dict[str, Any]:
+    """Return the kernels that other modules have made, dataclasses, by the names that the command gives them."""
+    found: list[Any] = [
+        cls for cls in subclasses(Kernel) if is_dataclass(cls) and not cls.__module__.startswith("ask_dask.")
+    ]
+    return {re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower(): cls for cls in found}
+
+
+def add_own_kernels() -> None:
+    """Give every step that has a kernel the fields of kernels that other modules have made as options."""
+    for name, cls in own_kernels().items():
+        hints = get_type_hints(cls)
+        for field in fields(cls):
+            if field.name not in KernelOptions.model_fields:
+                kind: Any = Annotated[hints[field.name] | None, OfKernel]
+                said = Field(default=None, description=f"{name}: {field.name}.")
+                for step in (KernelOptions, *subclasses(KernelOptions)):
+                    step.__annotations__[field.name] = kind
+                    step.model_fields[field.name] = FieldInfo.from_annotated_attribute(kind, said)
+    for step in (KernelOptions, *subclasses(KernelOptions)):
+        step.model_rebuild(force=True)
+
+
+def _known(name: str | None) -> str | None:
+    known = [*TAKES, *own_kernels()]
+    if name is not None and name not in known:
+        raise ValueError(f"is one of {', '.join(known)}")
+    return name
+
 
 OF_NUMBERS = {"graph": ("graph", "nodes"), "samples": ("kl", "items")}
 """Formats whose rows are numbers of points: the kernel over these, and what they are."""
@@ -60,10 +90,12 @@ class KernelOptions(Storing):
     """The kernel of rows of features where none is named."""
     data: Annotated[Place, Field(description="The dataset store.")]
     kernel: Annotated[
-        NAMES | None,
+        str | None,
+        AfterValidator(_known),
         OfKernel,
-        Field(description="Default: graph for a graph, kl for samples, else sne. kl takes rows that are distributions, "
-              "kl-gaussian rows of means, then variances."),
+        Field(description=f"One of {', '.join(TAKES)}. Default: graph for a graph, kl for samples, else sne for askls "
+              "and ksvd and rbf for other methods. kl takes rows that are distributions, kl-gaussian rows of means, "
+              "then variances."),
     ] = None  # fmt: skip
     bandwidth: Annotated[
         float | None,
@@ -109,6 +141,10 @@ class KernelOptions(Storing):
                 f"The {name} kernel takes features, and the rows of {self.data} are numbers of {rows}: use --kernel "
                 f"{own}, or precomputed with a matrix over them."
             )
+        if name in own_kernels():
+            cls = own_kernels()[name]
+            given = {field.name: getattr(self, field.name, None) for field in fields(cls)}
+            return cls(**{key: value for key, value in given.items() if value is not None})
         self._refuse_unused(name)
         if name == self.usual_kernel and self.bandwidth is None and self.normaliser == "landmarks":
             return None

@@ -97,7 +97,7 @@ def option_type(hint: Any) -> Any:
     >>> option_type(int | None)
     int | None
     """
-    several = [part for part in get_args(hint) if get_origin(part) is Sequence]
+    several = [part for part in (hint, *get_args(hint)) if get_origin(part) is Sequence]
     return Annotated[list[get_args(several[0])[0]], *List] if several else hint  # type: ignore[misc]
 
 
