@@ -10,6 +10,8 @@ import pytest
 from commands import COMMAND, refused
 from pages import Page
 
+import ask_dask
+
 TOYS = Path(__file__).parent / "toys"
 USE = ",".join(str(TOYS / f"toy_{name}.py") for name in ("kernel", "format", "method"))
 FIT = ("--kernel", "cauchy", "--width", "2", "--n-landmarks", "50")
@@ -109,3 +111,9 @@ def test_what_is_not_imported_is_asked_for(made):
     assert refused(command(folder, *given, "--use", method), "no kernel named 'Cauchy'")
     assert refused(command(folder, *given, "--use", "nowhere.py"), "--use nowhere.py: No module named 'nowhere'")
     assert refused(command(folder, *given, "--use="), "--use needs a Python file or a module")
+
+
+@pytest.mark.parametrize("name", ["method", "kernel", "format"])
+def test_the_page_shows_the_files_that_are_run(name):
+    page = Path(ask_dask.__file__).with_name("README.md").read_text(encoding="utf-8")
+    assert f"```python\n{(TOYS / f'toy_{name}.py').read_text(encoding='utf-8').rstrip()}\n```" in page
