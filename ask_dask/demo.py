@@ -35,8 +35,8 @@ to = "model.zarr"
 kernel = "sne"
 bandwidth = 20
 gamma = [1000, 10000, 100000, 1000000]
-landmarks = [250, 500, 1000]
-folds = 5
+n_landmarks = [250, 500, 1000]
+cv = 5
 
 [[step]]
 do = "predict"

@@ -33,7 +33,7 @@ EAGER = "checkpoint.SECONDS, checkpoint.SHARE = 0, float('inf')"
 SMALL_PARTS = "files.PIECE_BYTES, budget.CHUNK_BYTES, budget.SHARD_BYTES = 200_000, 1, 1"
 """Text in small pieces, and stores in small shards."""
 
-SMALL = ("--landmarks", "20", "--folds", "2", "--gamma", "1", "--bandwidth", "2")
+SMALL = ("--n-landmarks", "20", "--cv", "2", "--gamma", "1", "--bandwidth", "2")
 
 
 class Process:

@@ -10,7 +10,7 @@ import zarr
 
 from ask_dask import cli
 
-QUICK = ("--folds", "2", "--gamma", "0.5")
+QUICK = ("--cv", "2", "--gamma", "0.5")
 """Options of a quick fit."""
 
 

@@ -308,7 +308,7 @@ def dataset(path):
 def test_a_killed_fit_on_landmarks_goes_on(tmp_path, monkeypatch, eager, ask, done, number):
     monkeypatch.chdir(tmp_path)
     dataset("d.zarr")
-    arguments = ("fit", "--data", "d.zarr", *QUICK, "--landmarks", "20", "--bandwidth", "2", "--to")
+    arguments = ("fit", "--data", "d.zarr", *QUICK, "--n-landmarks", "20", "--bandwidth", "2", "--to")
     process = program(tmp_path, SLOW, *arguments, "m.zarr", "--quiet")
     wait_until(Path(".m.zarr.checkpoint").exists, process=process)
     process.send(number)

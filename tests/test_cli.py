@@ -18,7 +18,7 @@ from machines import Machines
 from ask_dask import cli, load, store
 from ask_dask.ingest.synthetic import make_criteo
 
-SMALL = ("--landmarks", "20", "--gamma", "1", "--folds", "3", "--bandwidth", "20")
+SMALL = ("--n-landmarks", "20", "--gamma", "1", "--cv", "3", "--bandwidth", "20")
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +34,8 @@ def made(tmp_path_factory):
         for arguments in (
             ("ingest", "criteo", "train.txt", "more.txt.gz", "--to", "data.zarr", "--buckets", "512"),
             ("ingest", "criteo", "new.txt", "--encoder", "data.zarr", "--to", "new.zarr"),
-            ("fit", "--data", "data.zarr", "--to", "model.zarr", "--gamma", "1,10", "--landmarks", "20,40",
-             "--folds", "3", "--kernel", "sne", "--bandwidth", "20"),
+            ("fit", "--data", "data.zarr", "--to", "model.zarr", "--gamma", "1,10", "--n-landmarks", "20,40",
+             "--cv", "3", "--kernel", "sne", "--bandwidth", "20"),
             ("predict", "--model", "model.zarr", "--data", "new.zarr", "--to", "predictions.zarr"),
         ):  # fmt: skip
             with pytest.raises(SystemExit) as left:
@@ -206,12 +206,12 @@ REFUSED = [
     ((*FIT, *X, "--gamma", "1e308"), "gamma=1e+308 must be from 1e-100 to 1e100"),
     ((*FIT, *X, "--bandwidth", "1e-300"), "bandwidth is 1e-300 and must be from 1e-100 to 1e100"),
     ((*FIT, *X, "--gamma", "a"), "--gamma: input should be a valid number"),
-    ((*FIT, *X, "--landmarks", "3000"), "n_landmarks=3000 is more than the 2500 rows"),
-    ((*FIT, *X, "--folds", "1"), "--folds: input should be greater than or equal to 2 (given '1')"),
-    ((*FIT, *X, "--folds", "2400", "--landmarks", "9"), "rows of the smallest class: use fewer folds"),
+    ((*FIT, *X, "--n-landmarks", "3000"), "n_landmarks=3000 is more than the 2500 rows"),
+    ((*FIT, *X, "--cv", "1"), "--cv: input should be greater than or equal to 2 (given '1')"),
+    ((*FIT, *X, "--cv", "2400", "--n-landmarks", "9"), "rows of the smallest class: use fewer folds"),
     ((*FIT, *X, "--kernel", "rbf"), "give --bandwidth"),
     ((*FIT, *X, "--memory", "lots"), "--memory: not a size such as 2GiB or 512MiB (given 'lots')"),
-    ((*FIT, *X, "--memory", "700MiB", "--landmarks", "2000", "--workers=1", "--solver=direct"), "use n_landmarks="),
+    ((*FIT, *X, "--memory", "700MiB", "--n-landmarks", "2000", "--workers=1", "--solver=direct"), "use n_landmarks="),
     ((*FIT, *X, "--seed", "99999999999"), "--seed: input should be less than"),
     ((*FIT, *X, "--gama", "1"), "Unknown option: --gama. Did you mean --gamma?"),
     ((*FIT, *X, "--cluster", "moon"), "There is no cluster 'moon'"),
@@ -333,7 +333,7 @@ def test_what_steps_have_found_is_told_though_a_later_one_fails(here, ask):
 
 
 def test_a_resonance_is_one_line(here, ask):
-    arguments = ("fit", "--data", "data.zarr", "--to", "x.zarr", "--bandwidth", "5", "--landmarks", "20", "--quiet")
+    arguments = ("fit", "--data", "data.zarr", "--to", "x.zarr", "--bandwidth", "5", "--n-landmarks", "20", "--quiet")
     assert ask(*arguments, "--gamma", "1")[0] == 0
     values = load("x.zarr").singular_values_
     code, _, err = ask(*arguments, "--gamma", repr(float(1 / values[2])), "--overwrite")
@@ -371,7 +371,7 @@ def test_damage_is_named_and_never_a_number(here, ask):
 def test_an_interrupted_command_leaves_nothing_and_runs_again(here, ask, command, number):
     arguments = {
         "ingest": ["ingest", "criteo", "train.txt", "--to", "x.zarr", "--quiet"],
-        "fit": ["fit", "--data", "data.zarr", "--to", "x.zarr", "--landmarks", "1500", "--quiet"],
+        "fit": ["fit", "--data", "data.zarr", "--to", "x.zarr", "--n-landmarks", "1500", "--quiet"],
         "predict": ["predict", "--model", "model.zarr", "--data", "train.txt", "--to", "x.zarr", "--quiet"],
     }[command]
     process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -392,7 +392,7 @@ def test_a_closed_pipe_is_no_error(here):
                          ids=["full", "closed", "gone", "all closed"])  # fmt: skip
 def test_nobody_who_hears_of_progress_is_no_error(here, tmp_path, stderr):
     program = f"{sys.executable} -c 'import sys; from ask_dask.cli import main; main(sys.argv[1:])'"
-    command = f"{program} fit --data data.zarr --to {tmp_path}/m.zarr --bandwidth 9 --gamma 1 --folds 2 --landmarks 9"
+    command = f"{program} fit --data data.zarr --to {tmp_path}/m.zarr --bandwidth 9 --gamma 1 --cv 2 --n-landmarks 9"
     code = subprocess.run(["bash", "-c", f"{command} {stderr}"], stdout=subprocess.DEVNULL, check=False).returncode
     assert code == 0 and load(tmp_path / "m.zarr").n_landmarks_ == 9
 

@@ -28,7 +28,7 @@ def same(path, model):
 def test_rows_with_themselves(small, tmp_path, done):
     out = tmp_path / "e.zarr"
     found = done("embed", "--data", small / "real.zarr", "--to", out, "--kernel", "rbf", "--bandwidth", 1,
-                 "--components", 3, "--landmarks", "20,30", "--center")  # fmt: skip
+                 "--n-components", 3, "--n-landmarks", "20,30", "--center")  # fmt: skip
     X = store.read(store.array(store.open_store(small / "real.zarr"), "X"))
     model = KSVD(RBF(1.0), 3, n_landmarks=(20, 30), center=True, random_state=0).fit(X, Z=X)
     same(out, model)
@@ -39,7 +39,7 @@ def test_rows_with_themselves(small, tmp_path, done):
 
 
 def test_a_graph_exactly(small, tmp_path, done):
-    done("embed", "--data", small / "g.zarr", "--to", tmp_path / "e.zarr", "--components", 4, "--exact")
+    done("embed", "--data", small / "g.zarr", "--to", tmp_path / "e.zarr", "--n-components", 4, "--exact")
     data = store.open_store(small / "g.zarr")
     numbers = store.read(store.array(data, "X"))
     same(tmp_path / "e.zarr", KSVD(DirectedGraph(read_graph(data)), 4, random_state=0).fit(numbers))
@@ -47,7 +47,7 @@ def test_a_graph_exactly(small, tmp_path, done):
 
 def test_rows_and_columns_of_a_matrix(small, tmp_path, done):
     out = tmp_path / "e.zarr"
-    done("embed", "--data", small / "real.zarr", "--to", out, "--kernel", "rbf", "--bandwidth", 2, "--components", 2,
+    done("embed", "--data", small / "real.zarr", "--to", out, "--kernel", "rbf", "--bandwidth", 2, "--n-components", 2,
          "--exact", "--columns", "--compat", "random", "--compat-dim", 8)  # fmt: skip
     X = store.read(store.array(store.open_store(small / "real.zarr"), "X"))
     same(out, KSVD(RBF(2.0), 2, compat="random", compat_dim=8, random_state=0).fit(X))
@@ -64,7 +64,7 @@ def test_a_matrix_that_fits_the_memory_has_every_compatibility(small, tmp_path, 
         (tmp_path / "s.txt").write_text(text)
         data = tmp_path / "s.zarr"
         done("ingest", "svmlight", tmp_path / "s.txt", "--to", data, "--one-based")
-    done("embed", "--data", data, "--to", out, "--kernel", "rbf", "--bandwidth", 2, "--components", 2,
+    done("embed", "--data", data, "--to", out, "--kernel", "rbf", "--bandwidth", 2, "--n-components", 2,
          "--exact", "--columns", "--compat", compat)  # fmt: skip
     X = rows_of(store.open_store(data))[:]
     model = KSVD(RBF(2.0), 2, compat=compat, random_state=0).fit(X)
@@ -77,7 +77,7 @@ def test_a_square_matrix_needs_no_compatibility(tmp_path, done):
     (tmp_path / "t.csv").write_text("a,b,c,d,e\n" + "".join(",".join(map(str, row)) + "\n" for row in X))
     done("ingest", "table", tmp_path / "t.csv", "--to", tmp_path / "t.zarr")
     done("embed", "--data", tmp_path / "t.zarr", "--to", tmp_path / "e.zarr", "--kernel", "rbf", "--bandwidth", 2,
-         "--components", 2, "--exact", "--columns")  # fmt: skip
+         "--n-components", 2, "--exact", "--columns")  # fmt: skip
     same(tmp_path / "e.zarr", KSVD(RBF(2.0), 2, random_state=0).fit(rows(tmp_path / "t.zarr")))
 
 
@@ -92,7 +92,7 @@ def test_rows_with_those_of_another_store(small, tmp_path, done):
          "one,two,kind,w,node")  # fmt: skip
     out = tmp_path / "e.zarr"
     command = ("embed", "--data", small / "real.zarr", "--targets", tmp_path / "s.zarr", "--to", out, "--kernel", "sne",
-               "--bandwidth", 1, "--components", 3, "--exact", "--solver", "arpack", "--max-iter", 300)  # fmt: skip
+               "--bandwidth", 1, "--n-components", 3, "--exact", "--solver", "arpack", "--max-iter", 300)  # fmt: skip
     found = done(*command)
     model = KSVD(SNE(1.0), 3, solver="arpack", random_state=0)
     same(out, model.fit(rows(small / "real.zarr"), Z=rows(tmp_path / "s.zarr")))
@@ -123,7 +123,8 @@ def test_sparse_rows_and_a_million_columns(tmp_path, done):
     (tmp_path / "s.txt").write_text("\n".join([*text, "1 1000000:1"]) + "\n")
     done("ingest", "svmlight", tmp_path / "s.txt", "--to", tmp_path / "s.zarr", "--one-based")
     command = ("embed", "--data", tmp_path / "s.zarr", "--to", tmp_path / "e.zarr", "--kernel", "rbf", "--bandwidth", 2,
-               "--components", 2, "--landmarks", 50, "--columns", "--compat", "random", "--compat-dim", 8)  # fmt: skip
+               "--n-components", 2, "--n-landmarks", 50, "--columns", "--compat", "random",
+               "--compat-dim", 8)  # fmt: skip
     found = done(*command)
     assert found["shape"] == [301, 1_000_000] and found["arrays"]["right"]["shape"] == [1_000_000, 2]
     assert 0 < found["error"]["left"] < 1
@@ -156,7 +157,7 @@ def test_what_it_prints_is_so(small, tmp_path, done, ask):
     """The error is near that of the stored vectors, and the seconds are those of this command alone."""
     out, X = tmp_path / "e.zarr", rows(small / "real.zarr")
     command = ("embed", "--data", small / "real.zarr", "--to", out, "--kernel", "rbf", "--bandwidth", 1,
-               "--components", 3, "--landmarks", 10)  # fmt: skip
+               "--n-components", 3, "--n-landmarks", 10)  # fmt: skip
     found = done(*command)
     (U, s, V), K = vectors(out), RBF(1.0)(X, X)
     for side, residual in (("left", K @ V - U * s), ("right", K.T @ U - V * s)):
@@ -171,7 +172,7 @@ def test_what_it_prints_is_so(small, tmp_path, done, ask):
 
 def test_what_it_says(small, tmp_path, ask):
     code, out, err = ask(
-        "embed", "--data", small / "real.zarr", "--to", tmp_path / "e.zarr", "--landmarks", 20, "--quiet"
+        "embed", "--data", small / "real.zarr", "--to", tmp_path / "e.zarr", "--n-landmarks", 20, "--quiet"
     )
     assert (code, err) == (0, "")
     assert "e.zarr: 4 components of 80 rows, estimated error" in out or "e.zarr: 10 components of 80 rows" in out
@@ -180,9 +181,9 @@ def test_what_it_says(small, tmp_path, ask):
 @pytest.mark.parametrize(
     ("data", "arguments", "says"),
     [
-        ("real.zarr", "--landmarks 500", "500 row landmarks are more than the 80 points"),
-        ("real.zarr", "--landmarks 1,2,3 --kernel sne", "--landmarks: value should have at most 2 items"),
-        ("real.zarr", "--components 0", "--components: input should be greater than or equal to 1"),
+        ("real.zarr", "--n-landmarks 500", "500 row landmarks are more than the 80 points"),
+        ("real.zarr", "--n-landmarks 1,2,3 --kernel sne", "--n-landmarks: value should have at most 2 items"),
+        ("real.zarr", "--n-components 0", "--n-components: input should be greater than or equal to 1"),
         ("real.zarr", "--compat pca", "give --columns too"),
         ("g.zarr", "--columns", "numbers of points and no data matrix"),
         ("real.zarr", "--columns --exact", "80 x 4, so that its rows and columns are of different spaces: give --com"),
@@ -196,12 +197,12 @@ def test_what_it_says(small, tmp_path, ask):
         ("real.zarr", "--max-iter 0 --exact", "--max-iter: input should be greater than or equal to 1"),
         (
             "real.zarr",
-            "--solver arpack --landmarks 20",
+            "--solver arpack --n-landmarks 20",
             "--solver is of the exact decomposition: give --exact or --comp",
         ),
         (
             "real.zarr",
-            "--max-iter 9 --landmarks 20",
+            "--max-iter 9 --n-landmarks 20",
             "--max-iter is of the exact decomposition: give --exact or --comp",
         ),
         ("real.zarr", "--exact --memory 1KiB", "memory budget is 1.0 KiB"),
@@ -217,7 +218,7 @@ def test_bad_input(small, tmp_path, ask, data, arguments, says):
 
 
 def test_an_embedding_is_no_dataset(small, tmp_path, done, ask):
-    done("embed", "--data", small / "real.zarr", "--to", tmp_path / "e.zarr", "--landmarks", 20, "--components", 2)
+    done("embed", "--data", small / "real.zarr", "--to", tmp_path / "e.zarr", "--n-landmarks", 20, "--n-components", 2)
     code, _, err = ask("fit", "--data", tmp_path / "e.zarr", "--to", tmp_path / "m.zarr", "--quiet")
     assert code == 1 and "embedding" in err
     code, _, err = ask("embed", "--data", small / "real.zarr", "--to", tmp_path / "e.zarr", "--quiet")

@@ -54,7 +54,7 @@ def stored(name, array):
 
 def test_a_graph_exactly(here, done):
     options = ("--exact", "--damping", "1", "--merge", "balanced", "--scoring", "f1_macro", "--gamma", "1")
-    found = done("fit", "--data", "g.zarr", "--to", "m.zarr", "--folds", "3", *options)
+    found = done("fit", "--data", "g.zarr", "--to", "m.zarr", "--cv", "3", *options)
     assert found["kernel"]["name"] == "DirectedGraph" and found["solver"] == {"name": "dense"}
     done("predict", "--model", "m.zarr", "--data", "more.zarr", "--to", "p.zarr")
     group = store.open_store("g.zarr")
@@ -80,7 +80,7 @@ def test_a_graph_exactly(here, done):
 
 
 def test_a_graph_on_landmarks_beside_the_exact_solution(here, done):
-    found = fit(done, "g", "m", "--landmarks", "20,60", "--compare-exact")
+    found = fit(done, "g", "m", "--n-landmarks", "20,60", "--compare-exact")
     assert found["landmark_error"]["reference"] == "exact, dense"
     for role in ("source", "target"):
         few, every = found["landmark_error"][role]
@@ -153,7 +153,7 @@ do = "fit"
 data = "made.zarr"
 to = "m.zarr"
 gamma = 0.5
-folds = 2
+cv = 2
 exact = true
 solver = "minres"
 merge = "balanced"
@@ -181,8 +181,8 @@ to = "k.zarr"
 kernel = "precomputed"
 matrix = "own.zarr"
 gamma = 1
-landmarks = 20
-folds = 2
+n_landmarks = 20
+cv = 2
 """
 
 
@@ -203,8 +203,8 @@ def test_a_job_of_a_graph_and_of_a_matrix(here, ask, done):
 
 
 def test_a_model_finds_its_matrix_from_any_folder(here, done, monkeypatch):
-    fit(done, "node", "k", "--kernel", "precomputed", "--matrix", "K.zarr", "--landmarks", "20")
-    fit(done, "s", "d", "--landmarks", "14")
+    fit(done, "node", "k", "--kernel", "precomputed", "--matrix", "K.zarr", "--n-landmarks", "20")
+    fit(done, "s", "d", "--n-landmarks", "14")
     (here / "below").mkdir()
     monkeypatch.chdir(here / "below")
     for model, data in (("k", "node"), ("d", "s2")):
@@ -212,7 +212,7 @@ def test_a_model_finds_its_matrix_from_any_folder(here, done, monkeypatch):
 
 
 def test_a_table_of_real_labels_and_weights(here, ask, done):
-    found = fit(done, "light", "m", "--landmarks", "30")
+    found = fit(done, "light", "m", "--n-landmarks", "30")
     assert found["task"] == "regression" and found["held_out"]["r2"] > 0.2
     X, y, weight = (stored("light", name) for name in ("X", "y", "weight"))
     same, other = (
@@ -231,9 +231,9 @@ def test_a_table_of_real_labels_and_weights(here, ask, done):
 
 
 def test_a_table_of_several_labels_and_one_of_names(here, done):
-    assert fit(done, "counts", "c", "--task", "regression", "--landmarks", "20")["n_outputs"] == 2
+    assert fit(done, "counts", "c", "--task", "regression", "--n-landmarks", "20")["n_outputs"] == 2
     for data, task, width in (("multi", "multilabel", 2), ("kind", "classification", 2)):
-        found = fit(done, data, data + "-m", "--landmarks", "30", "--class-weight", "balanced")
+        found = fit(done, data, data + "-m", "--n-landmarks", "30", "--class-weight", "balanced")
         assert found["task"] == task and found["parameters"]["class_weight"] == "balanced"
         done("predict", "--model", f"{data}-m.zarr", "--data", f"{data}.zarr", "--to", f"{data}-p.zarr")
         p, y = stored(f"{data}-p", "probability"), stored(data, "y")
@@ -246,7 +246,7 @@ def test_a_table_of_several_labels_and_one_of_names(here, done):
 
 
 def test_samples_by_their_divergence(here, ask, done):
-    found = fit(done, "s", "m", "--landmarks", "14", "--scale", "0.5")
+    found = fit(done, "s", "m", "--n-landmarks", "14", "--scale", "0.5")
     assert found["kernel"]["name"] == "ExpNegative" and found["kernel"]["scale"] == 0.5
     done("predict", "--model", "m.zarr", "--data", "s2.zarr", "--to", "p.zarr")
     assert stored("p", "row_id").tolist() == list(range(14, 20))
@@ -278,7 +278,7 @@ def test_each_asymmetric_kernel_and_what_is_left_of_it_when_symmetrised(here, do
     for how in (None, "mean", "K'K", "KK'"):
         more = ("--symmetrise", how) if how else ()
         away = ("--damping", "0.1")  # on so few rows a resonance is near somewhere, and is warned of
-        found = fit(done, data, "m", "--kernel", *kernel, "--landmarks", "16", "--overwrite", *away, *more)
+        found = fit(done, data, "m", "--kernel", *kernel, "--n-landmarks", "16", "--overwrite", *away, *more)
         source, target = np.split(load("m.zarr").discriminants(X), 2, axis=1)
         alike = np.allclose(source, target, atol=1e-8)
         assert (found["asymmetry"] == 0.0, alike, found["kernel"].get("how")) == (bool(how), bool(how), how)

@@ -17,8 +17,8 @@ def here(small, tmp_path, monkeypatch):
 
 
 FIT = ("fit", *QUICK, "--to", "x.zarr", "--data")
-MATRIX = (*FIT, "node.zarr", "--landmarks", "9", "--kernel", "precomputed", "--matrix")
-SIGNED = (*FIT, "signed.zarr", "--landmarks", "9")
+MATRIX = (*FIT, "node.zarr", "--n-landmarks", "9", "--kernel", "precomputed", "--matrix")
+SIGNED = (*FIT, "signed.zarr", "--n-landmarks", "9")
 REFUSED = [
     (("fit", "--to", "x.zarr", "--data", "kind.zarr", "--gamma", ","), "gamma is an empty list: give at least one"),
     (("fit", "--to", "x.zarr", "--data", "kind.zarr", "--gamma", "1,,2"), "--gamma: a value is missing beside a comma"),
@@ -30,7 +30,7 @@ REFUSED = [
     ((*FIT, "counts.zarr"), "The label columns of counts.zarr are not all 0 or 1: for numbers give --task regression"),
     ((*FIT, "kind.zarr", "--solver", "minres", "--ridge", "1"), "ridge goes with solver='direct', not 'minres'"),
     ((*FIT, "kind.zarr", "--exact", "--compare-exact"), "--compare-exact is of landmarks, and --exact has none"),
-    ((*FIT, "kind.zarr", "--landmarks", ","), "n_landmarks=[] must be one or more whole numbers above 0"),
+    ((*FIT, "kind.zarr", "--n-landmarks", ","), "n_landmarks=[] must be one or more whole numbers above 0"),
     ((*FIT, "kind.zarr", "--kernel", "graph"), "kind.zarr holds no graph: make it with ask-dask ingest graph."),
     ((*FIT, "g.zarr", "--kernel", "sne"), "the rows of g.zarr are numbers of nodes: use --kernel graph"),
     ((*FIT, "s.zarr", "--kernel", "kl-gaussian"), "the rows of s.zarr are numbers of items: use --kernel kl"),
@@ -65,9 +65,9 @@ def test_wrong_fits_are_refused(here, ask):
 
 def test_wrong_predictions_are_refused(here, ask, done):
     kernel = ("--kernel", "precomputed", "--matrix", "K.zarr")
-    done("fit", "--data", "node.zarr", "--to", "k.zarr", *QUICK, "--landmarks", "20", *kernel)
-    done("fit", "--data", "g.zarr", "--to", "m.zarr", *QUICK, "--landmarks", "20")
-    done("fit", "--data", "real.zarr", "--to", "r.zarr", *QUICK, "--landmarks", "20")
+    done("fit", "--data", "node.zarr", "--to", "k.zarr", *QUICK, "--n-landmarks", "20", *kernel)
+    done("fit", "--data", "g.zarr", "--to", "m.zarr", *QUICK, "--n-landmarks", "20")
+    done("fit", "--data", "real.zarr", "--to", "r.zarr", *QUICK, "--n-landmarks", "20")
     for model, data, message in (
         ("k", "far", "X names the point 200 (row 1 of those given), and the kernel has the points 0 to 79"),
         ("k", "half", "X names the point 2.5 (row 1 of those given)"),

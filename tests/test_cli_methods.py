@@ -101,3 +101,29 @@ def test_a_job_names_methods(tables, ask, done):
     ):
         Path("bad.toml").write_text(job.format(*words))
         assert refused(ask("run", "bad.toml", "-q"), says)
+
+
+@pytest.mark.parametrize(
+    ("command", "old", "new"),
+    [
+        ("fit", "--landmarks 40 --sampling kmeans --folds 3", "--n-landmarks 40 --landmarks kmeans --cv 3"),
+        ("embed", "--landmarks=40 --components 3", "--n-landmarks=40 --n-components 3"),
+    ],
+)
+def test_old_names_of_options_work_and_the_new_ones_are_told(tables, ask, command, old, new):
+    given = (command, "--data", "r.zarr", "--kernel", "rbf", "--bandwidth", "2", "-q", "--to")
+    code, out, err = ask(*given, "m.zarr", *old.split())
+    assert code == 0 and out and ask(*given, "n.zarr", *new.split())[::2] == (0, "")
+    told = err.splitlines()
+    assert len(told) == old.count("--") and "is now --n-landmarks; the old name works until" in told[0]
+    one, two = (store.about(store.open_store(name)) for name in ("m.zarr", "n.zarr"))
+    assert one["fingerprint"] == two["fingerprint"] and one["recipe"] == two["recipe"]
+
+
+def test_old_names_in_a_job(tables, ask):
+    job = '[[step]]\ndo = "fit"\ndata = "r.zarr"\nto = "j.zarr"\nlandmarks = [40]\nsampling = "kmeans"\nfolds = 3\n'
+    Path("job.toml").write_text(job)
+    code, _, err = ask("run", "job.toml", "-q")
+    assert code == 0 and "landmarks is now n_landmarks" in err and "folds is now cv" in err
+    found = load("j.zarr")
+    assert (found.n_landmarks, found.landmarks, found.cv) == ([40], "kmeans", 3)

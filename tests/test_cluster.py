@@ -27,7 +27,7 @@ from ask_dask.cluster.security import NAMES, own_security
 from ask_dask.errors import InputError, StoreError
 
 PAGE = (Path(__file__).parents[1] / "cluster" / "README.md").read_text(encoding="utf-8")
-FIT = ("fit", "--data", "data.zarr", "--gamma", "1", "--landmarks", "30", "--folds", "2", "--quiet")
+FIT = ("fit", "--data", "data.zarr", "--gamma", "1", "--n-landmarks", "30", "--cv", "2", "--quiet")
 
 
 def line(start, **changed):

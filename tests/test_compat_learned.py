@@ -105,7 +105,7 @@ def test_a_million_sparse_columns_are_refused_before_any_work():
 
 def test_the_command_learns_on_the_labels_of_the_store_and_pickles_nothing(small, tmp_path, done):
     out = tmp_path / "e.zarr"
-    done("embed", "--data", small / "real.zarr", "--to", out, "--kernel", "rbf", "--bandwidth", 2, "--components", 2,
+    done("embed", "--data", small / "real.zarr", "--to", out, "--kernel", "rbf", "--bandwidth", 2, "--n-components", 2,
          "--exact", "--columns", "--compat", "learned")  # fmt: skip
     data, group = store.open_store(small / "real.zarr"), store.open_store(out)
     X, y = (store.read(store.array(data, name)) for name in ("X", "y"))

@@ -18,7 +18,7 @@ from ask_dask.errors import CheckpointError, StoreError
 from ask_dask.ingest.synthetic import make_criteo
 from ask_dask.store import Checkpoint
 
-FIT = ("--landmarks", "40,100", "--gamma", "1", "--folds", "2", "--bandwidth", "20")
+FIT = ("--n-landmarks", "40,100", "--gamma", "1", "--cv", "2", "--bandwidth", "20")
 MAKING = {
     "made": ("make", "criteo", "--rows", "8000", "--files", "2"),
     "made.zarr": ("make", "criteo", "--rows", "1500", "--store", "--buckets", "512"),
@@ -28,7 +28,17 @@ MAKING = {
     "graph.zarr": ("ingest", "graph", "edges.txt"),
     "samples.zarr": ("ingest", "samples", "samples.txt", "--components", "1", "--draws", "50"),
     "model.zarr": ("fit", "--data", "data.zarr", *FIT),
-    "embedding.zarr": ("embed", "--data", "table.zarr", "--bandwidth", "1", "--components", "20", "--landmarks", "50"),
+    "embedding.zarr": (
+        "embed",
+        "--data",
+        "table.zarr",
+        "--bandwidth",
+        "1",
+        "--n-components",
+        "20",
+        "--n-landmarks",
+        "50",
+    ),
     "predictions.zarr": ("predict", "--model", "model.zarr", "--data", "data.zarr"),
     "raw.zarr": ("predict", "--model", "model.zarr", "--data", "train.txt"),
     "report.html": ("report", "--model", "model.zarr", "--predictions", "predictions.zarr"),
@@ -195,9 +205,9 @@ FULL = {
     "avazu.zarr": "ingest avazu avazu.csv --buckets 64",
     "exact.zarr": "fit --data few.zarr --bandwidth 1 --exact",
     "iterated.zarr": "fit --data few.zarr --bandwidth 1 --exact --solver minres",
-    "blocks.zarr": "fit --data few.zarr --bandwidth 1 --landmarks 50 --solver minres",
-    "moments.zarr": "fit --data few.zarr --bandwidth 1 --landmarks 50",
-    "all.zarr": "embed --data few.zarr --bandwidth 1 --components 5 --exact",
+    "blocks.zarr": "fit --data few.zarr --bandwidth 1 --n-landmarks 50 --solver minres",
+    "moments.zarr": "fit --data few.zarr --bandwidth 1 --n-landmarks 50",
+    "all.zarr": "embed --data few.zarr --bandwidth 1 --n-components 5 --exact",
     "embedding.html": "report --embedding embedding.zarr",
     "text.zarr": "predict --model model.zarr --data train.txt",
 }

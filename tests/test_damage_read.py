@@ -11,8 +11,8 @@ import pytest
 from ask_dask import cli, store
 from ask_dask.ingest.synthetic import make_criteo
 
-QUICK = ("--gamma", "1", "--folds", "2", "--seed", "1")
-FEW = ("--landmarks", "20", "--bandwidth", "9", *QUICK)
+QUICK = ("--gamma", "1", "--cv", "2", "--seed", "1")
+FEW = ("--n-landmarks", "20", "--bandwidth", "9", *QUICK)
 MAKING = {
     "data.zarr": ("ingest", "criteo", "train.txt", "--buckets", "64"),
     "table.zarr": ("ingest", "table", "points.csv", "--label", "y", "--weight", "w"),
@@ -21,7 +21,17 @@ MAKING = {
     "samples.zarr": ("ingest", "samples", "samples.txt", "--labels", "some.txt", "--components", "1", "--draws", "20"),
     "model.zarr": ("fit", "--data", "data.zarr", *FEW),
     "graph-model.zarr": ("fit", "--data", "graph.zarr", "--exact", *QUICK),
-    "embedding.zarr": ("embed", "--data", "table.zarr", "--bandwidth", "9", "--components", "3", "--landmarks", "20"),
+    "embedding.zarr": (
+        "embed",
+        "--data",
+        "table.zarr",
+        "--bandwidth",
+        "9",
+        "--n-components",
+        "3",
+        "--n-landmarks",
+        "20",
+    ),
     "predictions.zarr": ("predict", "--model", "model.zarr", "--data", "data.zarr"),
 }
 """What makes each store, in an order in which each finds what it needs."""
@@ -36,7 +46,7 @@ READING = [
     ("samples.zarr", ("fit", "--data", "samples.zarr", "--exact", "--damping", "1", *QUICK)),
     (
         "samples.zarr",
-        ("fit", "--data", "samples.zarr", "--landmarks", "9", "--sampling", "stratified", "--damping", "1", *QUICK),
+        ("fit", "--data", "samples.zarr", "--n-landmarks", "9", "--landmarks", "stratified", "--damping", "1", *QUICK),
     ),
     ("model.zarr", MAKING["predictions.zarr"]),
     ("model.zarr", ("report", "--model", "model.zarr")),

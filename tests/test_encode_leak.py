@@ -55,7 +55,7 @@ def test_held_out_scores_of_a_store_of_random_labels_are_those_of_a_coin(tmp_pat
         (tmp_path / "log.txt").write_text("".join(rows))
         data, model = tmp_path / f"data{seed}.zarr", tmp_path / f"model{seed}.zarr"
         steps.Ingest(format="criteo", files=[str(tmp_path / "log.txt")], to=data, buckets=512, seed=seed).run()
-        steps.Fit(data=data, to=model, kernel="sne", bandwidth=7, gamma=[100], landmarks=[100], merge="mean").run()
+        steps.Fit(data=data, to=model, kernel="sne", bandwidth=7, gamma=[100], n_landmarks=[100], merge="mean").run()
         found.append(store.about(store.open_store(model, "model"))["held_out"]["auroc"] - 0.5)
     assert abs(standard_errors(found)) < 3
 

@@ -143,7 +143,7 @@ def test_a_worker_at_its_memory_limit_spills(place):
     from distributed import Client
 
     dataset("d.zarr", 10)
-    wide = ("fit", "--data", "d.zarr", "--landmarks", "200", "--folds", "200", "--gamma", "1", "--bandwidth", "2",
+    wide = ("fit", "--data", "d.zarr", "--n-landmarks", "200", "--cv", "200", "--gamma", "1", "--bandwidth", "2",
             "--solver", "direct", "--quiet", "--to")  # fmt: skip
     assert job(place, *wide, "straight.zarr").ended()[0] == 0
     machines = Machines(place, workers=1, options=("--no-nanny", "--memory-limit", "950MiB"), pause=0.3)

@@ -184,7 +184,7 @@ def test_edges_that_lead_out_of_a_graph_are_not_followed(tmp_path, done, part, l
     (tmp_path / "labels.txt").write_text("".join(f"{i} {i % 2}\n" for i in range(60)))
     data, model = tmp_path / "graph.zarr", tmp_path / "model.zarr"
     done("ingest", "graph", tmp_path / "edges.txt", "--labels", tmp_path / "labels.txt", "--to", data)
-    fit = ("fit", "--exact", "--gamma", "1", "--folds", "2", "--data", data, "--to")
+    fit = ("fit", "--exact", "--gamma", "1", "--cv", "2", "--data", data, "--to")
     done(*fit, model)
     path = data if of == "store" else model
     group = zarr.open_group(path)
@@ -213,7 +213,7 @@ def test_facts_of_other_types_are_no_traceback(tmp_path, ask, facts, command):
     group = zarr.open_group(path)
     store.describe(group, **facts)
     listing.close(group, path)
-    fit = ("--data", path, "--to", tmp_path / "m.zarr", "--gamma", "1", "--folds", "2", "--landmarks", "9", "--quiet")
+    fit = ("--data", path, "--to", tmp_path / "m.zarr", "--gamma", "1", "--cv", "2", "--n-landmarks", "9", "--quiet")
     result = ask(command, *(fit if command == "fit" else (path,)))
     assert result[0] == 0 or refused(result, "")
 

@@ -337,7 +337,7 @@ def test_the_commands(here, ask, done):
     X, y = here
     code, out, _ = ask("ingest", "svmlight", "train.txt", "--to", "d.zarr")
     assert code == 0 and out.startswith("d.zarr: 300 rows x 40 features (")
-    fit = ("--data", "d.zarr", "--to", "m.zarr", "--gamma", "1", "--landmarks", "30", "--folds", "2")
+    fit = ("--data", "d.zarr", "--to", "m.zarr", "--gamma", "1", "--n-landmarks", "30", "--cv", "2")
     assert done("fit", *fit)["n_features"] == 40
     assert done("ingest", "svmlight", "test.txt", "--to", "e.zarr")["arrays"]["X"]["shape"] == [100, 38]
     predict = ("predict", "--model", "m.zarr", "--to", "p.zarr", "--data")
@@ -359,7 +359,7 @@ def test_rows_that_a_kernel_does_not_take_are_named(here, ask, tmp_path):
     (tmp_path / "empty.txt").write_text("1 1:1\n0 3:2\n" * 20 + "1\n")
     for name, says in (("signed", "row 40 holds -0.5 in column 1,"), ("empty", "row 40 holds only zeros,")):
         ask("ingest", "svmlight", f"{name}.txt", "--to", f"{name}.zarr", "--quiet")
-        code, _, err = ask("fit", "--data", f"{name}.zarr", "--to", "n.zarr", "--kernel", "kl", "--landmarks", "9")
+        code, _, err = ask("fit", "--data", f"{name}.zarr", "--to", "n.zarr", "--kernel", "kl", "--n-landmarks", "9")
         assert code == 1 and says in err
 
 

@@ -47,7 +47,7 @@ def of_landmarks(*command):
     "With few rows and landmarks, and then with more and more landmarks."
     small, large = stored("small", 4000, 30), stored("large", 50_000, 60)
     sizes = [(small, 50), (large, 100), (large, 400), (large, 900)]
-    return [[*command, *data, "--landmarks", str(m)] for data, m in sizes]
+    return [[*command, *data, "--n-landmarks", str(m)] for data, m in sizes]
 
 
 def commands(name):
@@ -59,7 +59,7 @@ def commands(name):
     if name == "predict":
         found = []
         for i, (n, d) in enumerate([(4000, 30), (150_000, 60), (30_000, 400), (10_000, 2000)]):
-            data, fitting = stored(f"d{i}", n, d), ["--bandwidth", str(d**0.5), "--gamma", "10", "--landmarks", "200"]
+            data, fitting = stored(f"d{i}", n, d), ["--bandwidth", str(d**0.5), "--gamma", "10", "--n-landmarks", "200"]
             done("fit", *data, "--to", f"m{i}.zarr", "--kernel", "sne", *fitting)
             found.append(["predict", *data, "--model", f"m{i}.zarr", "--to", f"p{i}.zarr"])
         return found

@@ -50,7 +50,7 @@ def test_the_page_is_self_contained_and_accessible(tmp_path):
 @pytest.mark.parametrize("n_classes", [2, 3, 12])
 def test_figures_are_valid_and_labelled(n_classes):
     drawn = figures(render(facts(n_classes), spectrum(), new_rows(**scores(n_classes=n_classes))))
-    assert set(drawn) == {"roc", "calibration", "gamma", "landmarks", "spectrum", "seconds", "peak_bytes"}
+    assert set(drawn) == {"roc", "calibration", "parameter", "landmarks", "spectrum", "seconds", "peak_bytes"}
     for name, figure in drawn.items():
         go.Figure(figure["data"], figure["layout"])
         assert figure["layout"]["xaxis"]["title"]["text"]
@@ -104,7 +104,7 @@ def test_testing_on_the_training_data_is_called_out():
 def test_scores_that_are_missing_leave_gaps_and_the_metric_that_chose_is_drawn():
     results = facts()["cv_results"]
     results["mean_test_log_loss"] = [None, *results["mean_test_log_loss"][1:]]
-    drawn = figures(render(facts(cv_results=results, scoring="neg_log_loss"), spectrum()))["gamma"]
+    drawn = figures(render(facts(cv_results=results, scoring="neg_log_loss"), spectrum()))["parameter"]
     assert drawn["layout"]["yaxis"]["title"]["text"] == "Log loss, mean of the folds"
     assert [len(trace["x"]) for trace in drawn["data"]] == [4, 5, 5, 1]
     assert (drawn["data"][-1]["name"], drawn["data"][-1]["x"]) == ("chosen", [1.0])

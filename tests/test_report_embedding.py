@@ -18,20 +18,20 @@ from ask_dask.report import embedded as embedded_words
 from ask_dask.report import embedding, render_embedding
 
 OF = {
-    "classes": ("kind.zarr", "--kernel", "sne", "--bandwidth", 1, "--landmarks", "20,30", "--components", 4,
+    "classes": ("kind.zarr", "--kernel", "sne", "--bandwidth", 1, "--n-landmarks", "20,30", "--n-components", 4,
                 "--tol", 0.01, "--compare-exact"),
-    "values": ("real.zarr", "--kernel", "rbf", "--bandwidth", 1, "--landmarks", 30, "--components", 2),
-    "nodes": ("more.zarr", "--components", 3, "--exact"),
-    "no y": ("far.zarr", "--kernel", "rbf", "--bandwidth", 100, "--exact", "--components", 1),
-    "several y": ("multi.zarr", "--kernel", "rbf", "--bandwidth", 1, "--landmarks", 30, "--components", 3),
+    "values": ("real.zarr", "--kernel", "rbf", "--bandwidth", 1, "--n-landmarks", 30, "--n-components", 2),
+    "nodes": ("more.zarr", "--n-components", 3, "--exact"),
+    "no y": ("far.zarr", "--kernel", "rbf", "--bandwidth", 100, "--exact", "--n-components", 1),
+    "several y": ("multi.zarr", "--kernel", "rbf", "--bandwidth", 1, "--n-landmarks", 30, "--n-components", 3),
     "columns": ("kind.zarr", "--kernel", "rbf", "--bandwidth", 2, "--exact", "--columns", "--compat", "random",
-                "--compat-dim", 8, "--components", 2),
+                "--compat-dim", 8, "--n-components", 2),
 }  # fmt: skip
 
 
 OF |= {
-    "complete": ("kind.zarr", "--kernel", "rbf", "--bandwidth", 1, "--landmarks", "80,20", "--components", 3),
-    "few": ("far.zarr", "--kernel", "rbf", "--bandwidth", 100, "--exact", "--components", 5),
+    "complete": ("kind.zarr", "--kernel", "rbf", "--bandwidth", 1, "--n-landmarks", "80,20", "--n-components", 3),
+    "few": ("far.zarr", "--kernel", "rbf", "--bandwidth", 100, "--exact", "--n-components", 5),
 }
 
 

@@ -72,9 +72,9 @@ def test_regression_is_said_in_its_own_words():
         assert absent not in page
     drawn = figures(render(of_regression(), spectrum(), test))
     assert set(drawn) == {
-        "predicted", "gamma", "landmarks", "spectrum", "landmark_error", "residuals", "seconds", "peak_bytes"
+        "predicted", "parameter", "landmarks", "spectrum", "landmark_error", "residuals", "seconds", "peak_bytes"
     }  # fmt: skip
-    assert drawn["gamma"]["layout"]["yaxis"]["title"]["text"] == "RMSE, mean of the folds"
+    assert drawn["parameter"]["layout"]["yaxis"]["title"]["text"] == "RMSE, mean of the folds"
     assert [trace["name"] for trace in drawn["predicted"]["data"]] == ["held out", "test", "perfect"]
     for figure in drawn.values():
         go.Figure(figure["data"], figure["layout"])
@@ -107,7 +107,7 @@ def test_several_labels_are_said_in_their_own_words():
     ):  # fmt: skip
         assert said in page
     drawn = figures(render(of_labels(), spectrum()))
-    assert set(drawn) == {"roc", "calibration", "gamma", "landmarks", "spectrum", "seconds", "peak_bytes"}
+    assert set(drawn) == {"roc", "calibration", "parameter", "landmarks", "spectrum", "seconds", "peak_bytes"}
     assert drawn["roc"]["data"][0]["name"] == "tag 0 (held out)"
 
 
@@ -165,7 +165,7 @@ def test_exact_solutions_use_all_points():
     assert "gamma = 1 and all training points had the best AUROC" in Page(page).text
     assert "training points, all used 4,000,000" in Page(page).text
     drawn = figures(page)
-    assert [trace["name"] for trace in drawn["gamma"]["data"]] == ["all training points", "chosen", "chosen"]
+    assert [trace["name"] for trace in drawn["parameter"]["data"]] == ["all training points", "chosen", "chosen"]
     assert "landmarks" not in drawn
 
 

@@ -31,7 +31,7 @@ def test_the_whole_job_against_s3_is_the_job_on_a_disk(s3, tmp_path, done, monke
     for base in (".", s3):
         data, model, out = (f"{base}/{name}.zarr" for name in ("data", "model", "predictions"))
         done("ingest", "criteo", f"{base}/train.txt", "--to", data, "--buckets", "256")
-        done("fit", *QUICK, "--landmarks", "20", "--bandwidth", "20", "--data", data, "--to", model)
+        done("fit", *QUICK, "--n-landmarks", "20", "--bandwidth", "20", "--data", data, "--to", model)
         done("predict", "--model", model, "--data", f"{base}/new.txt", "--to", out)
         scores = done("score", "--predictions", out)
         page = done("report", "--model", model, "--predictions", out, "--to", f"{base}/report.html")
@@ -81,7 +81,7 @@ def test_the_job_survives_errors_delays_and_lost_connections(moto, tmp_path, don
         for base in (".", s3):
             data, model, out = (f"{base}/{name}.zarr" for name in ("data", "model", "predictions"))
             done("ingest", "table", f"{base}/t.csv", "--label", "y", "--to", data)
-            done("fit", *QUICK, "--landmarks", "20", "--bandwidth", "1", "--data", data, "--to", model)
+            done("fit", *QUICK, "--n-landmarks", "20", "--bandwidth", "1", "--data", data, "--to", model)
             done("predict", "--model", model, "--data", data, "--to", out)
             page = done("report", "--model", model, "--predictions", out, "--to", f"{base}/report.html")
             assert page["bytes"] > 1e6 and not done("verify", out)["problems"]
@@ -122,7 +122,7 @@ def fit_of_a_table(s3, done):
     rows = "".join(f"{a:.4f},{b:.4f},{int(a > b)}\n" for a, b in RNG.random((600, 2)))
     fsspec.filesystem("s3").pipe_file(f"{s3}/t.csv", f"a,b,y\n{rows}".encode())
     done("ingest", "table", f"{s3}/t.csv", "--label", "y", "--to", f"{s3}/d.zarr")
-    return ("fit", "--data", f"{s3}/d.zarr", *QUICK, "--landmarks", "20", "--bandwidth", "1", "--to")
+    return ("fit", "--data", f"{s3}/d.zarr", *QUICK, "--n-landmarks", "20", "--bandwidth", "1", "--to")
 
 
 def wait_for(name, place, process):

@@ -51,12 +51,12 @@ STEPS = {
     "text.zarr": "ingest table {}/table.csv.gz --label y",
     "nodes.zarr": "ingest table {}/nodes.csv --label y",
     "samples.zarr": "ingest samples {}/points.txt --labels {}/labels.txt --components 1 --draws 50",
-    "matrix.zarr": "fit --data {}/nodes.zarr --kernel precomputed --matrix {}/K.zarr --landmarks 20",
+    "matrix.zarr": "fit --data {}/nodes.zarr --kernel precomputed --matrix {}/K.zarr --n-landmarks 20",
     "items.zarr": "fit --data {}/samples.zarr --exact",
-    "processes.zarr": "fit --data {}/clicks.zarr --bandwidth 9 --landmarks 20 --cluster processes --workers 1",
+    "processes.zarr": "fit --data {}/clicks.zarr --bandwidth 9 --n-landmarks 20 --cluster processes --workers 1",
     "predictions.zarr": "predict --model {}/processes.zarr --data {}/new.zarr --cluster processes --workers 1",
-    "embedding.zarr": "embed --data {}/table.zarr --bandwidth 1 --components 3 --landmarks 20",
-    "all.zarr": "embed --data {}/table.zarr --bandwidth 1 --components 3 --exact",
+    "embedding.zarr": "embed --data {}/table.zarr --bandwidth 1 --n-components 3 --n-landmarks 20",
+    "all.zarr": "embed --data {}/table.zarr --bandwidth 1 --n-components 3 --exact",
     "embedding.html": "report --embedding {}/embedding.zarr",
 }
 """What makes each thing of what lies in a folder, in an order in which each finds what it needs."""
@@ -74,8 +74,8 @@ do = "fit"
 data = "{0}/job-data.zarr"
 to = "{0}/job-model.zarr"
 gamma = [0.5]
-folds = 2
-landmarks = [20]
+cv = 2
+n_landmarks = [20]
 bandwidth = 1
 
 [[step]]

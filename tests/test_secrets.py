@@ -61,7 +61,7 @@ def test_nothing_of_a_job_tells_the_secrets_of_its_inputs(tmp_path, ask, monkeyp
     url = put("train.txt?token=tok3n", (tmp_path / "train.txt").read_bytes())
     for command in (
         ("ingest", "criteo", url, "--to", "data.zarr", "--buckets", "64"),
-        ("fit", "--data", "data.zarr", *QUICK, "--landmarks", "20", "--bandwidth", "9", "--to", "model.zarr"),
+        ("fit", "--data", "data.zarr", *QUICK, "--n-landmarks", "20", "--bandwidth", "9", "--to", "model.zarr"),
         ("predict", "--model", "model.zarr", "--data", url, "--to", "out.zarr"),
         ("report", "--model", "model.zarr", "--predictions", "out.zarr", "--to", "page.html"),
         ("info", "data.zarr"), ("info", "model.zarr"), ("verify", "out.zarr"),
@@ -96,7 +96,7 @@ def test_nothing_of_a_job_tells_the_secrets_of_its_stores_and_its_file(tmp_path,
     fs.pipe_file(damaged, fs.cat_file(damaged)[:50] + b"?" + fs.cat_file(damaged)[51:])
     code, out, err = ask("verify", f"{HOST}/data.zarr")
     assert code == 1 and "/X is damaged" in out and safe(out, err)
-    code, out, err = ask("fit", "--data", f"{HOST}/data.zarr", *QUICK, "--landmarks", "20", "--to", f"{HOST}/m.zarr")
+    code, out, err = ask("fit", "--data", f"{HOST}/data.zarr", *QUICK, "--n-landmarks", "20", "--to", f"{HOST}/m.zarr")
     assert code == 1 and "/X is damaged" in err and safe(out, err)
 
 
@@ -130,8 +130,8 @@ do = "fit"
 data = "data.zarr"
 to = "model.zarr"
 gamma = [0.5]
-folds = 2
-landmarks = [20]
+cv = 2
+n_landmarks = [20]
 bandwidth = 9
 
 [[step]]

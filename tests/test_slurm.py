@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(bool(missing()), reason=f"SLURM needs {', '.join(missing())}: apt-get install slurm-wlm munge"),
 ]
-FIT = ("fit", "--data", "data.zarr", "--gamma", "10,100", "--landmarks", "200,600", "--folds", "5", "--quiet")
+FIT = ("fit", "--data", "data.zarr", "--gamma", "10,100", "--n-landmarks", "200,600", "--cv", "5", "--quiet")
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,8 @@ do = "fit"
 data = "data.zarr"
 to = "model.zarr"
 gamma = [1, 10]
-landmarks = [20, 40]
-folds = 3
+n_landmarks = [20, 40]
+cv = 3
 bandwidth = 20
 
 [[step]]

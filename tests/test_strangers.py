@@ -201,7 +201,7 @@ def test_chunks_beyond_the_memory_budget_are_refused(tmp_path, ask):
     (tmp_path / "t.csv").write_text("i,y\n" + "".join(f"{i},{i % 2}\n" for i in range(100)))
     assert ask("ingest", "table", tmp_path / "t.csv", "--label", "y", "--to", tmp_path / "d.zarr")[0] == 0
     fit = ("fit", "--data", tmp_path / "d.zarr", "--kernel", "precomputed", "--matrix", tmp_path / "m.zarr", "--to",
-           tmp_path / "o.zarr", "--landmarks", "10", "--memory", "300MiB", "--quiet")  # fmt: skip
+           tmp_path / "o.zarr", "--n-landmarks", "10", "--memory", "300MiB", "--quiet")  # fmt: skip
     assert refused(ask(*fit), "m.zarr is not taken: it claims chunks of 381.5 MiB and 1 parts, and at most 300.0 MiB")
 
 

@@ -21,6 +21,7 @@ from ask_dask.cli.run import AS_USUAL, Run, run_step, run_steps
 from ask_dask.cli.words import in_lines, standing, verified
 from ask_dask.errors import InputError, PrecisionWarning, ResonanceWarning
 from ask_dask.steps.kernel import add_own_kernels
+from ask_dask.steps.renamed import renamed_arguments
 
 app.command(make)
 app.command(ingest)
@@ -148,6 +149,7 @@ def execute(arguments: list[str] | None) -> None:
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     arguments = _used(sys.argv[1:] if arguments is None else arguments)
     if arguments[:1] in (["fit"], ["embed"]):
+        arguments = renamed_arguments(arguments)
         from ask_dask.cli.methods import add_methods  # only here: estimators take half of the time to load
 
         add_methods({"fit": fit_app, "embed": embed_app})

@@ -35,20 +35,20 @@ class Embed(KernelOptions):
     targets: Annotated[
         Place | None, Field(description="A dataset store whose rows are the targets; default: those of --data.")
     ] = None
-    components: Annotated[int, OfVectors, Field(ge=1, description="Singular vectors.")] = 10
+    n_components: Annotated[int, OfVectors, Field(ge=1, description="Singular vectors.")] = 10
     center: Annotated[bool, Parameter(negative=""), OfVectors, Field(description="Centre the kernel matrix.")] = False
     tol: Annotated[
         float | None,
         OfVectors,
         Field(gt=0, lt=1, description="Estimated error up to which landmarks are added; exact: residual to reach."),
     ] = None
-    landmarks: Annotated[
+    n_landmarks: Annotated[
         list[int] | None,
         *List,
         OfLandmarks,
         Field(min_length=1, max_length=2, description="How many, or of rows,columns; default: 1000, or every row."),
     ] = None
-    sampling: Annotated[
+    landmarks: Annotated[
         Literal["uniform", "kmeans", "leverage", "cross", "greedy", "coverage"],
         OfLandmarks,
         Field(description="How landmarks are chosen."),
@@ -65,7 +65,7 @@ class Embed(KernelOptions):
         Field(description="Also decompose exactly, and report eta and the largest principal angles."),
     ] = False
     exact: Annotated[
-        bool, Parameter(negative=""), OfExact, Field(description="Use all rows; --landmarks is not used.")
+        bool, Parameter(negative=""), OfExact, Field(description="Use all rows; --n-landmarks is not used.")
     ] = False
     solver: Annotated[
         Literal["auto", "dense", "arpack", "iterated"],
@@ -188,8 +188,8 @@ class Embed(KernelOptions):
             raise InputError("--symmetrise needs a kernel with its bandwidth: give --bandwidth.")
         return KSVD(
             kernel=Symmetrised(kernel, self.symmetrise) if self.symmetrise and kernel else kernel,
-            n_components=self.components,
-            n_landmarks=None if self.exact else tuple(self.landmarks) if self.landmarks else "auto",
+            n_components=self.n_components,
+            n_landmarks=None if self.exact else tuple(self.n_landmarks) if self.n_landmarks else "auto",
             method=self.method,
             center=self.center,
             tol=self.tol,
@@ -197,7 +197,7 @@ class Embed(KernelOptions):
             max_iter=self.max_iter,
             compare_fewer=True,
             compare_exact=self.compare_exact,
-            landmarks=self.sampling,
+            landmarks=self.landmarks,
             compat=self.compat,
             compat_dim=self.compat_dim,
             memory=self.memory,

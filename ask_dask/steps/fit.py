@@ -51,7 +51,7 @@ class Fit(Fitting):
         OfChoice,
         Field(description="What chooses; default: auroc, or r2 of a regression."),
     ] = None
-    folds: Annotated[int, OfChoice, Field(ge=2, description="Cross-validation folds.")] = 5
+    cv: Annotated[int, OfChoice, Field(ge=2, description="Cross-validation folds.")] = 5
     class_weight: Annotated[
         Literal["balanced"] | None,
         OfChoice,
@@ -60,10 +60,10 @@ class Fit(Fitting):
     max_scored_rows: Annotated[int, OfChoice, Field(ge=1, description="Most rows that held-out scores use.")] = (
         1_000_000
     )
-    landmarks: Annotated[
+    n_landmarks: Annotated[
         list[int], *List, OfLandmarks, Field(description="Landmark counts to choose from, with commas.")
     ] = [1000]
-    sampling: Annotated[
+    landmarks: Annotated[
         Literal["uniform", "stratified", "kmeans", "leverage", "cross", "greedy", "coverage"],
         OfLandmarks,
         Field(description="How landmarks are chosen; coverage is of a graph."),
@@ -81,7 +81,7 @@ class Fit(Fitting):
         Field(description="Also solve exactly, and report the error of f on landmarks."),
     ] = False
     exact: Annotated[
-        bool, Parameter(negative=""), OfExact, Field(description="Solve on all rows; --landmarks is not used.")
+        bool, Parameter(negative=""), OfExact, Field(description="Solve on all rows; --n-landmarks is not used.")
     ] = False
     solver: Annotated[
         Literal["auto", "direct", "minres"],
@@ -105,10 +105,10 @@ class Fit(Fitting):
         return (AsKLSRegressor if regression else AsKLSClassifier)(
             kernel=self.make_kernel(data),
             gamma=self.gamma,
-            n_landmarks=None if self.exact else self.landmarks,
-            cv=self.folds,
+            n_landmarks=None if self.exact else self.n_landmarks,
+            cv=self.cv,
             preconditioner="auto" if self.preconditioner is None else self.preconditioner,
-            landmarks=self.sampling,
+            landmarks=self.landmarks,
             checkpoint=store.checkpoint_of(self.to),
             memory=self.memory,
             random_state=self.seed,

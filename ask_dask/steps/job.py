@@ -16,6 +16,7 @@ from ask_dask.steps.fit import Fit
 from ask_dask.steps.ingest import INGESTS
 from ask_dask.steps.make import Make
 from ask_dask.steps.options import Step
+from ask_dask.steps.renamed import renamed_values
 
 STEPS: dict[str, type[Step]] = {
     "make": Make,
@@ -55,7 +56,8 @@ def read_job(path: Path) -> list[Step]:
             raise InputError(f"{path}: {complaint(error)}.") from error
         raise InputError(f"{path} cannot be read as TOML: {error}.") from error
     made = []
-    for number, values in enumerate(found.step, 1):
+    for number, given in enumerate(found.step, 1):
+        values = renamed_values(given)
         try:
             made.append(placed(kind_of(values)(**values), path.parent))
         except (ValidationError, InputError) as error:

@@ -79,7 +79,7 @@ def killed(folder: Path, fit: list[str], after: float) -> dict[str, Any]:
 
 def main(rows: int, landmarks: int, repeats: int) -> None:
     """Measure and print."""
-    fit = ["fit", "--data", "data.zarr", "--kernel", "sne", "--bandwidth", "20", "--landmarks", str(landmarks)]
+    fit = ["fit", "--data", "data.zarr", "--kernel", "sne", "--bandwidth", "20", "--n-landmarks", str(landmarks)]
     with tempfile.TemporaryDirectory() as place:
         folder, ways = Path(place), []
         ended(begun(folder, "make", "criteo", "--rows", rows, "--to", "data.zarr", "--store"))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 NEW = 200_000
-FIT = ["--kernel", "sne", "--gamma", "1000,10000,100000,1000000", "--landmarks", "250,500,1000", "--folds", "5"]
+FIT = ["--kernel", "sne", "--gamma", "1000,10000,100000,1000000", "--n-landmarks", "250,500,1000", "--cv", "5"]
 
 
 COMMAND = """
