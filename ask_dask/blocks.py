@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
@@ -65,7 +64,7 @@ def shards(X: Any, rows: int | None = None, per_row: int | None = None) -> list[
         ]
     bounds = [(start, min(start + rows, X.shape[0])) for start in range(0, X.shape[0], rows)]
     if isinstance(X, zarr.Array | SparseRows):
-        load = dask.delayed(sparse.read, pure=False)
+        load = compute.task(sparse.read)
         return [Shard(start, stop, load(X, start, stop)) for start, stop in bounds]
     return [Shard(start, stop, _constant(X[start:stop])) for start, stop in bounds]
 
@@ -120,7 +119,7 @@ def cut(X: Any, n_landmarks: int) -> dict[str, Any]:
 
 
 def _constant(value: Any) -> Delayed:
-    return dask.delayed(value, traverse=False, pure=False)
+    return compute.shared(value)
 
 
 def map_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int, label: str | None) -> Any:
@@ -137,7 +136,7 @@ def map_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int, la
         X = X.rechunk({1: -1})
         chunks, meta = (X.chunks[0], (n_columns,)), np.empty((0, 0), dtype)
         return X.map_blocks(partial(_located, function=function), dtype=dtype, chunks=chunks, meta=meta)
-    task = dask.delayed(_checked, pure=False)
+    task = compute.task(_checked)
     parts = compute.run([task(shard.block, function, shard.start) for shard in shards(X)], label)
     return np.concatenate(parts) if parts else np.empty((0, n_columns), dtype)
 
@@ -147,7 +146,7 @@ def lazy_rows(X: Any, function: Callable[[Block], np.ndarray], n_columns: int, p
 
     `per_row` is as in `shards`.
     """
-    task, shared = dask.delayed(_checked, pure=False), _constant(function)
+    task, shared = compute.task(_checked), _constant(function)
     dtype = np.result_type(X.dtype, np.float32)
     rows = None
     if isinstance(X, SparseRows):  # few bytes a row: what is made of a shard of them may be far larger than a shard
@@ -165,8 +164,8 @@ def write_rows(group: zarr.Group, name: str, X: Any, function: Callable[[Block],
     """Write `function(block)` of every row into a new array (N, n_columns), a task a shard; return its fingerprint."""
     dtype = np.result_type(X.dtype, np.float32)
     out = store.create_aligned(group, {name: ((X.shape[0], n_columns), dtype)}, most=height(X))[name]
-    task = dask.delayed(_write_shard, pure=False)
-    shared = dask.delayed((out, function), traverse=False, pure=False)
+    task = compute.task(_write_shard)
+    shared = compute.shared((out, function))
     tasks = [task(shared, shard.block, shard.start) for shard in shards(X, (out.shards or out.chunks)[0])]
     return store.fingerprint(*compute.run(tasks, name))
 
@@ -194,7 +193,7 @@ def take_rows(X: Any, rows: np.ndarray) -> Block:
     order = np.argsort(rows, kind="stable")
     ordered, parts = rows[order], []
     stored = isinstance(X, zarr.Array | SparseRows)
-    task = dask.delayed(_take_stored if stored else _take, pure=False)
+    task = compute.task(_take_stored if stored else _take)
     for shard in shards(X):
         first, last = np.searchsorted(ordered, (shard.start, shard.stop))
         if first < last:

@@ -16,6 +16,7 @@ import pytest
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs, and what they start, ignore it
 
+collect_ignore = ["toys"]
 DATA = Path(os.environ.get("ASK_DASK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 

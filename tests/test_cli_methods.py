@@ -96,7 +96,7 @@ def test_a_job_names_methods(tables, ask, done):
     for words, says in (
         (("fit", "kernel-rigde", ""), "step 1 (fit): method: is one of askls, "),
         (("fit", "kernel-ridge", "mu = 1.0"), "step 1 (fit): mu: there is no such option here"),
-        (("embed", "kernel-ridge", ""), "step 1 (embed): n_landmarks: there is no such option here"),
+        (("embed", "kernel-ridge", ""), "step 1 (embed): method: input should be 'orthonormal' or 'scaled'"),
         (("fit", "kernel-ridge", "landmarks = 3"), "step 1 (fit): landmarks: input should be 'uniform'"),
     ):
         Path("bad.toml").write_text(job.format(*words))

@@ -99,6 +99,15 @@ def test_nothing_is_pickled(path):
             assert isinstance(node.value, ast.Constant) and node.value.value is False, f"{path}:{node.lineno}"
 
 
+WITHOUT_DASK = ("kernels", "nystrom", "basis", "moments", "solve", "landmarks", "score")
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if names(p)[0] in WITHOUT_DASK], ids=lambda path: path.name)
+def test_mathematics_is_numpy(path):
+    """Tasks are made and run by `compute`; whoever sums and solves sees arrays."""
+    assert not {name.split(".")[0] for _, name in imported(path)} & {"dask", "distributed"}
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_stored_arrays_are_opened_by_one_room(path):
     """Only `store` looks at what a stranger's array claims before it is read."""

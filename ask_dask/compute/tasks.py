@@ -9,6 +9,7 @@ from typing import Any
 
 import dask
 import dask.threaded
+import numpy as np
 from dask.delayed import Delayed
 from dask.system import CPU_COUNT
 
@@ -17,6 +18,27 @@ from ask_dask.compute.bars import progress
 from ask_dask.compute.blas import one_blas_thread
 from ask_dask.compute.pairs import OF_MANY, Sums, halves, joined
 from ask_dask.compute.waiting import ValuesLost, current_client, each_done, inside_task, left_pool
+
+
+def task(function: Callable[..., Any]) -> Callable[..., Delayed]:
+    """Return a function that makes a task of a call, for `run` and `run_sum`."""
+    return dask.delayed(function, pure=False, traverse=False)
+
+
+def shared(value: Any) -> Delayed:
+    """Return an argument of many tasks, which goes to each worker once."""
+    return dask.delayed(value, pure=False, traverse=False)
+
+
+def is_lazy(value: Any) -> bool:
+    """Return whether a value is a dask collection, which is still to be computed."""
+    return bool(dask.is_dask_collection(value))
+
+
+def here(array: Any) -> np.ndarray:
+    """Return a lazy array as numpy, computed in this thread."""
+    with dask.config.set(scheduler="synchronous"):
+        return np.asarray(array)
 
 
 def run(

@@ -8,7 +8,6 @@ as C'x with A C A = A, so that (C'x)'z is the entry of A.
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import dask
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.extmath import svd_flip
@@ -117,7 +116,7 @@ def sketched(A: Any, sketch: Sketch) -> tuple[Any, np.ndarray, Sketch]:
     X = blocks.map_rows(A, sketch.of_rows, sketch.d, "rows projected")
     shards, label = blocks.shards(A), "columns projected"
     if not is_sparse(A):
-        task = dask.delayed(sketch.part_of_columns, pure=False)
+        task = compute.task(sketch.part_of_columns)
         return X, compute.run_sum([task(s.block, s.start) for s in shards], label).astype(X.dtype), sketch
     Z = np.zeros((A.shape[1], sketch.d), X.dtype)
     with compute.progress(label, len(shards), "shards") as advance:

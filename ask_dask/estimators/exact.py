@@ -7,7 +7,6 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-import dask
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
@@ -52,7 +51,7 @@ def dense(problem: Problem) -> Solved:
         return [spread(s, train, n) for s in path], np.stack(values)
 
     with compute.measured(p.steps, "solve"):
-        jobs = [dask.delayed(without, pure=False)(fold) for fold in range(p.n_folds)]
+        jobs = [compute.task(without)(fold) for fold in range(p.n_folds)]
         found = compute.run(jobs, "solving", "decompositions", local=True) if jobs else []
     with compute.measured(p.steps, "solve on all rows"):
         whole = system(np.arange(n))

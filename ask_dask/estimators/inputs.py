@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
@@ -16,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import _check_feature_names, _check_n_features, column_or_1d, validate_data
 
-from ask_dask import blocks, landmarks, score, store
+from ask_dask import blocks, compute, landmarks, score, store
 from ask_dask.errors import InputError
 from ask_dask.estimators.merge import METHODS, STACKED
 from ask_dask.estimators.selection import Weights
@@ -98,7 +97,7 @@ def _rows_of_frame(X: Any) -> Any:
     sizes = X.map_partitions(len).compute()
     starts, text = np.cumsum([0, *sizes]), any(getattr(kind, "kind", "O") == "O" for kind in X.dtypes)
     dtype = np.dtype(np.float64) if text else as_floats(X._meta_nonempty).dtype
-    read = dask.delayed(as_floats, pure=False)
+    read = compute.task(as_floats)
     parts = [
         da.from_delayed(read(part, int(start)), (int(size), len(X.columns)), dtype)
         for part, start, size in zip(X.to_delayed(), starts, sizes, strict=False)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-import dask
 import numpy as np
 
 from ask_dask import blocks, compute, moments
@@ -52,7 +51,7 @@ def on_landmarks(problem: Problem, counts: Sequence[int], checkpoint: Checkpoint
                 return [Model(method.solve(state, value)) for value in method.grid]
 
         sets = [*range(problem.n_folds), None]
-        jobs = [dask.delayed(solve, pure=False)(n, fold) for fold in sets for n in counts]
+        jobs = [compute.task(solve)(n, fold) for fold in sets for n in counts]
         solved = iter(compute.run(jobs, "solving", "systems", local=True))
         *folds, models = [[model for _ in counts for model in next(solved)] for _ in sets]
     pairs = [(n, value) for n in counts for value in method.grid]

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import dask
 import numpy as np
 from sklearn.base import RegressorMixin
 
@@ -211,8 +210,8 @@ def leave_one_out(problem: Problem, solved: Solved) -> list[float]:
     scored = counted.copy()
     if problem.unlike_new is not None:
         scored[problem.unlike_new] = 0
-    shared = dask.delayed((problem.basis.at, solutions), traverse=False, pure=False)
-    task = dask.delayed(_left_out, pure=False)
+    shared = compute.shared((problem.basis.at, solutions))
+    task = compute.task(_left_out)
     parts = []
     for shard in blocks.shards(problem.X):
         rows = slice(shard.start, shard.stop)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import dask
 import numpy as np
 
 from ask_dask import blocks, compute, score
@@ -78,8 +77,8 @@ def predict_held_out(
     """
     stacked = [_Stacked.of(fold) for fold in solutions]
     each = kernels if len(kernels) == len(solutions) else [kernels[0]] * len(solutions)
-    shared = dask.delayed((list(each), stacked, len(solutions[0])), traverse=False, pure=False)
-    task, parts = dask.delayed(_shard, pure=False), []
+    shared = compute.shared((list(each), stacked, len(solutions[0])))
+    task, parts = compute.task(_shard), []
     for shard in blocks.shards(X):
         here = rows[slice(*np.searchsorted(rows, (shard.start, shard.stop)))]
         if len(here):
@@ -183,7 +182,7 @@ class Candidates:
     def metrics(self) -> list[list[dict[str, float | None]]]:
         """Per pair and fold, the metrics on the fold by a merger of others."""
         _ = self.groups, self.tests  # once, not in every task
-        shared, task = dask.delayed(self, traverse=False, pure=False), dask.delayed(_metrics, pure=False)
+        shared, task = compute.shared(self), compute.task(_metrics)
         pairs, groups = range(len(self.held_out.f)), range(len(self.groups))
         jobs = [task(shared, pair, group) for pair in pairs for group in groups]
         found = iter(compute.run(jobs, "scoring", "models", local=True))

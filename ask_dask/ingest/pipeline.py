@@ -5,7 +5,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import dask
 import numpy as np
 import zarr
 
@@ -165,7 +164,7 @@ def _run(
     unit: str,
     rows: int | None = None,
 ) -> list:
-    task = dask.delayed(work, pure=False)
+    task = compute.task(work)
     return compute.run([task(staged, *arguments) for arguments in argument_lists], label, unit, rows=rows)
 
 
@@ -262,7 +261,7 @@ def _write(
     shards = arrays["X"].shards
     height = shards[0] if shards else n
     # One key in the graph, so that the tables go to each process once and threads share them.
-    shared = dask.delayed(encoder, traverse=False, pure=False)
+    shared = compute.shared(encoder)
     work = []
     for start in range(0, n, height):
         stop = min(start + height, n)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import dask
 import numpy as np
 import zarr
 
@@ -164,7 +163,7 @@ def _write(
         name: ((n, n), np.float64) for name in ("divergence", "standard_error")
     }
     arrays = store.create_aligned(group, kinds, like=made)
-    copy = dask.delayed(_copy, pure=False)
+    copy = compute.task(_copy)
     sums = compute.run([copy(work, arrays, i, min(i + height, n)) for i in range(0, n, height)], "Write", "blocks")
     means = np.sum(sums, axis=0) / max(1, n * (n - 1))
     for name, values in {"X": X, "y": y, "names": np.array(names)}.items():

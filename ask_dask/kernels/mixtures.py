@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import dask
 import numpy as np
 
 from ask_dask import compute
@@ -95,7 +94,7 @@ def fit_mixtures(
     require_whole("random_state", random_state, 0)
     samples = _check_samples(samples)
     centre, spread = _pooled(samples)
-    task = dask.delayed(_fit_some, pure=False)
+    task = compute.task(_fit_some)
     tasks = [
         task(
             [(sample - centre) / spread for sample in samples[start : start + SAMPLES_AT_ONCE]],

@@ -8,7 +8,6 @@ by chance; it is kept as it is, since cutting it off would bias the small ones.
 
 from collections.abc import Iterator
 
-import dask
 import numpy as np
 import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
@@ -53,8 +52,8 @@ def divergences(mixtures: Mixtures, group: zarr.Group, n_draws: int, random_stat
     arrays = _arrays(group, len(mixtures), divergence_fingerprint(mixtures, n_draws, random_state))
     height = arrays[0].chunks[0]
     missing = np.flatnonzero(store.read(arrays[2]) == 0)
-    shared = dask.delayed(mixtures, traverse=False, pure=False)
-    task = dask.delayed(_write_block, pure=False)
+    shared = compute.shared(mixtures)
+    task = compute.task(_write_block)
     tasks = [task(shared, arrays, int(block), height, n_draws, random_state) for block in missing]
     compute.run(tasks, "Divergences", "blocks")
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Literal
 
-import dask
 import numpy as np
 
 from ask_dask import compute
@@ -60,7 +59,7 @@ class _Normalised(Kernel):
             raise InputError(f"{type(self).__name__}(normaliser='exact') needs all training targets.")
         bound = _AtLandmarks(self, rows, columns, targets if self.needs_targets else None, n_targets)
         starts = range(0, rows.shape[0], CACHE_ROWS)
-        task = dask.delayed(bound.log_normaliser, pure=False, traverse=False)
+        task = compute.task(bound.log_normaliser)
         parts = compute.run([task(rows[start : start + CACHE_ROWS]) for start in starts], None, local=True)
         return replace(bound, log_normaliser_rows=np.concatenate(parts), n_rows=rows.shape[0])
 

@@ -7,13 +7,11 @@ The matrix stays what it is (dense, scipy.sparse, dask or zarr): only the blocks
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import dask
-import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 import zarr
 
-from ask_dask import store
+from ask_dask import compute, store
 from ask_dask.errors import InputError
 from ask_dask.kernels.base import Block, Kernel
 
@@ -183,7 +181,7 @@ def as_matrix(K: Any) -> Any:
     """
     if sp.issparse(K):
         return sp.csr_matrix(K)
-    if isinstance(K, da.Array | zarr.Array):
+    if compute.is_lazy(K) or isinstance(K, zarr.Array):
         K_ndim: int = K.ndim
         if K_ndim != 2:
             raise InputError(f"A kernel matrix has two dimensions and this one has {K_ndim}.")
@@ -213,7 +211,7 @@ def _of_edges(edges: np.ndarray) -> sp.csr_matrix:
 
 def _sparse(K: Any) -> sp.csr_matrix:
     """Any matrix as CSR in float64, a band of rows at a time."""
-    if isinstance(K, da.Array | zarr.Array):
+    if compute.is_lazy(K) or isinstance(K, zarr.Array):
         height = max(1, (1 << 23) // max(1, K.shape[1]))
         starts = range(0, K.shape[0], height)
         return sp.csr_matrix(
@@ -236,7 +234,7 @@ def take(K: Any, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     slices = sum(isinstance(side, slice) for side in cut)
     if slices == 2 or (slices and isinstance(K, np.ndarray)):
         return _dense(K[cut])
-    if isinstance(K, da.Array):
+    if compute.is_lazy(K):
         return _dense(K[rows][:, columns])
     return K[np.ix_(rows, columns)]
 
@@ -248,10 +246,7 @@ def _cut(found: np.ndarray) -> Any:
 
 
 def _dense(block: Any) -> np.ndarray:
-    if isinstance(block, np.ndarray):
-        return block
-    with dask.config.set(scheduler="synchronous"):
-        return np.asarray(block)
+    return block if isinstance(block, np.ndarray) else compute.here(block)
 
 
 def _dtype(X: Block) -> Any:

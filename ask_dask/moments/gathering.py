@@ -6,7 +6,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-import dask
 import numpy as np
 
 from ask_dask import blocks, budget, compute
@@ -64,8 +63,8 @@ def gather(
 
     begun = next(iter(known.values()), None)
     frames = frames_of(kernel, typical, pivots) if begun is None else tuple(side.frame for side in begun[1].sides)
-    shared = dask.delayed((kernel, frames, diagonal, keep), traverse=False, pure=False)
-    task = dask.delayed(_kept_part, pure=False, traverse=False)
+    shared = compute.shared((kernel, frames, diagonal, keep))
+    task = compute.task(_kept_part)
     parts = [
         task(number, [s.block for s in share], rows[share[0].start : share[-1].stop], shared, n_folds, share[0].start)
         for number, share in enumerate(shares)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import dask
 import numpy as np
 import zarr
 
@@ -101,7 +100,7 @@ def score_predictions(predictions: zarr.Group, data: zarr.Group | None = None) -
     arrays: list[Any] = [store.array(labelled, "y"), *(store.array(predictions, key) for key in _TASKS[name].arrays)]
     arrays.append(store.array(labelled, "weight") if "weight" in labelled else None)
     n, found = _common_rows(arrays, place, source), {"task": name, "data": source, "data_fingerprint": wanted}
-    step, task = (arrays[1].shards or arrays[1].chunks)[0], dask.delayed(_score_rows, pure=False)
+    step, task = (arrays[1].shards or arrays[1].chunks)[0], compute.task(_score_rows)
     parts = [task(name, arrays, facts, a, min(a + step, n)) for a in range(0, n, step)]
     return found | _TASKS[name].summary(compute.run_sum(parts, "score"), facts)
 

@@ -10,7 +10,6 @@ symmetric to rounding, whatever the order of its sums.
 from collections.abc import Sequence
 from typing import Any
 
-import dask
 import numpy as np
 
 from ask_dask import blocks, budget, compute
@@ -49,7 +48,7 @@ class Passes:
 
     def __init__(self, X: Any, rows: Rows, kernel: LandmarkKernel, n_folds: int, sizes: Sequence[int]) -> None:
         self.X, self.rows, self.n_folds, self.sizes, self.done = X, rows, max(1, n_folds), tuple(sizes), 0
-        self.kernel = dask.delayed(kernel, traverse=False, pure=False)
+        self.kernel = compute.shared(kernel)
 
     def moments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[np.ndarray]]:
         """Return for each fold the sums of weights, Y, squares of Y, and [1, Y] times each kernel column.
@@ -63,7 +62,7 @@ class Passes:
         InputError
             X holds a NaN or infinity: names the row and column.
         """
-        task = dask.delayed(_moments, pure=False, traverse=False)
+        task = compute.task(_moments)
         found = self._sum("sums", [task(s.block, self.rows[s.start : s.stop], self.kernel, self.sizes, self.n_folds,
                                         s.start) for s in blocks.shards(self.X)])  # fmt: skip
         *columns, own, squares = (part.reshape(len(part), self.n_folds, -1).swapaxes(0, 1) for part in found)
@@ -85,8 +84,8 @@ class Passes:
         for each role (m, k), for each role (k,)
         """
         task, given = (
-            dask.delayed(_grams, pure=False, traverse=False),
-            dask.delayed((coefficients, offsets, left_out), traverse=False, pure=False),
+            compute.task(_grams),
+            compute.shared((coefficients, offsets, left_out)),
         )
         found = self._sum(None, [task(s.block, self.rows.folds[s.start : s.stop], self._weights(s), self.kernel, given)
                                  for s in blocks.shards(self.X)])  # fmt: skip

@@ -54,12 +54,12 @@ class Ridge(Solve):
     >>> from ask_dask import moments, nystrom
     >>> from ask_dask.kernels import RBF
     >>> X = np.linspace(0, 3, 50)[:, None]
-    >>> at, rows = RBF(1.0).at(*2 * [X[::10]], 50), moments.Rows(np.sin(X), np.asarray, np.zeros(50, int))
+    >>> at, rows = RBF(1.0).at(*2 * [X[::5]], 50), moments.Rows(np.sin(X), np.asarray, np.zeros(50, int))
     >>> found = moments.of_rows(X, rows, at, 1)
-    >>> method, maps = Ridge((1e-6,)), nystrom.feature_map(at.source(X[::10]), 1e-12)
+    >>> method, maps = Ridge((1e-6,)), nystrom.feature_map(at.source(X[::5]), 1e-12)
     >>> solution = method.solve(method.decompose(moments.Centred.of(found, maps)), 1e-6)
     >>> f = at.source(X) @ solution.source + solution.intercepts[0]
-    >>> bool(np.abs(f - np.sin(X)).max() < 1e-3)
+    >>> bool(np.abs(f - np.sin(X)).max() < 1e-2)
     True
     """
 

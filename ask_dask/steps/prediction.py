@@ -4,7 +4,6 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import dask
 import numpy as np
 import zarr
 
@@ -55,8 +54,8 @@ def write_predictions(
     shapes["row_id"] = ((n,), np.int64 if ids is None else ids.dtype)
     shapes |= {name: (found.shape, found.dtype) for name, found in copied.items()}
     out, done = _arrays(group, shapes, X)
-    left, task = _unfinished(out, done), dask.delayed(_predict_shard, pure=False)
-    shared = dask.delayed((model, out, done, copied, ids), traverse=False, pure=False)
+    left, task = _unfinished(out, done), compute.task(_predict_shard)
+    shared = compute.shared((model, out, done, copied, ids))
     rows = min(n, len(left) * _height(out))
     compute.run([task(shared, X, shard) for shard in left], "predict", rows=rows)
     found = store.read(done)
@@ -83,7 +82,7 @@ def _height(out: dict[str, zarr.Array]) -> int:
 def _unfinished(out: dict[str, zarr.Array], done: zarr.Array) -> list[int]:
     """Shards without a mark, and those whose files are not what was marked: a machine may have gone down."""
     marks = store.read(done)
-    task, marked = dask.delayed(_as_marked, pure=False), np.flatnonzero(marks != "")
+    task, marked = compute.task(_as_marked), np.flatnonzero(marks != "")
     sound = compute.run([task(out, int(shard), marks[shard]) for shard in marked], None)
     return sorted(set(range(len(marks))) - {int(shard) for shard, same in zip(marked, sound, strict=True) if same})
 

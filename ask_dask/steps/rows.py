@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import dask
 import numpy as np
 import scipy.sparse as sp
 import zarr
@@ -35,7 +34,7 @@ def require_rows(kernel: Kernel | None, data: zarr.Group) -> None:
     rule = _rule(kernel, X.shape[1])
     if rule is None:
         return
-    task = dask.delayed(_first_wrong, pure=False)
+    task = compute.task(_first_wrong)
     tasks = [task(shard.block, shard.start, rule) for shard in blocks.shards(X)]
     wrong = next((place for place in compute.run(tasks, "check of rows", rows=X.shape[0]) if place), None)
     if wrong:

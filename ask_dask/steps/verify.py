@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import dask
 import zarr
 
 from ask_dask import compute, store
@@ -23,7 +22,7 @@ def verify(path: Path) -> dict[str, Any]:
         arrays, told = store.look_over(path)
     except StoreError as error:
         return facts | {"problems": [str(error)]}
-    task = dask.delayed(_problem, pure=False, traverse=False)
+    task = compute.task(_problem)
     tasks = [task(array, *bounds) for array in arrays for file, bounds in _parts(array) if file not in told]
     found = [problem for problem in compute.run(tasks, "verify", "parts") if problem]
     return facts | {"arrays": len(arrays), "bytes": store.stored_bytes(path), "problems": [*told.values(), *found]}

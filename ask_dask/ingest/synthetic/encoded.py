@@ -5,7 +5,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import dask
 import numpy as np
 import zarr
 
@@ -105,7 +104,7 @@ class _Pieces:
 
 
 def _stage(staged: zarr.Group, first: int, n_rows: int, random_state: int, hashing: Hashing) -> _Pieces:
-    task = dask.delayed(_stage_piece, pure=False)
+    task = compute.task(_stage_piece)
     cuts = [*range(0, n_rows, PIECE_ROWS), n_rows]
     tasks = [
         task(staged, number, first + start, first + stop, random_state, hashing)

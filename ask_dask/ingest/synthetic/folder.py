@@ -6,8 +6,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import dask
-
 from ask_dask import budget, compute, store
 from ask_dask.errors import InputError, StoreError
 from ask_dask.ingest.synthetic.best import Tally
@@ -152,7 +150,7 @@ def _write(folder: Path, manifest: dict[str, Any]) -> None:
 
 def _make(folder: Path, files: list[str], n_rows: int, first: int, random_state: int) -> Tally:
     """Make what is not there; the tally of all rows."""
-    task = dask.delayed(_make_file, pure=False)
+    task = compute.task(_make_file)
     cuts = [first + n_rows * i // len(files) for i in range(len(files) + 1)]
     work = zip(files, pairwise(cuts), strict=True)
     tasks = [task(folder / name, start, stop, random_state) for name, (start, stop) in work]
