@@ -78,7 +78,7 @@ class Fisher(Solve):
             [(role, weights)],
             c.count,
             np.maximum(role.energy(weights), np.finfo(float).tiny),
-            lambda _, noise: role.energy(c.count * root @ (root.T @ noise)),
+            lambda _, noise: role.energy(root @ (root.T @ noise)),
         )
         return Solution.of_one_role(
             T @ weights,

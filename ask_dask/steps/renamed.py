@@ -19,6 +19,8 @@ def renamed_arguments(arguments: list[str]) -> list[str]:
     ['fit', '--n-landmarks', '9', '--landmarks=kmeans', '--to', 'm.zarr']
     """
     found = list(arguments)
+    if arguments[1:2] and not arguments[1].startswith("-"):  # another method, which never had the old names
+        return found
     for place, argument in enumerate(arguments):
         name, equal, value = argument.partition("=")
         value = value if equal else "".join(arguments[place + 1 : place + 2])
@@ -34,9 +36,10 @@ def renamed_values(values: dict[str, Any]) -> dict[str, Any]:
     >>> renamed_values({"do": "fit", "landmarks": [9], "folds": 3})
     {'do': 'fit', 'n_landmarks': [9], 'cv': 3}
     """
-    found = {}
+    found, command = {}, str(values.get("do"))
+    usual = values.get("method") in (None, "askls", "orthonormal", "scaled")  # others never had the old names
     for name, value in values.items():
-        new = _new(str(values.get("do")), name, value)
+        new = _new(command, name, value) if usual else None
         found[new or name] = value
         if new:
             _tell(name, new)
