@@ -21,7 +21,7 @@ ROOMS = (
     "basis", "moments", "solve", "score", "estimators", "report", "cluster", "steps", "demo", "cli",
 )  # fmt: skip
 """Each room imports only itself and rooms before it."""
-TOP = {"pyproject.toml", "README.md", "LICENSE", "ask_dask", "pipelines", "tests", "cluster"}
+TOP = {"pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "ask_dask", "pipelines", "tests", "cluster"}
 PICKLES = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
