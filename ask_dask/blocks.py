@@ -391,8 +391,8 @@ class LandmarkBlocks:
     """
 
     def __init__(self, kernel: Kernel, X: Any, Z: Any = None, landmarks: Any = 1000, random_state: int = 0) -> None:
-        X = X if _is_rows(X) else as_floats(X)
-        Z = X if Z is None else Z if _is_rows(Z) else as_floats(Z)
+        X = X if is_lazy(X) else as_floats(X)
+        Z = X if Z is None else Z if is_lazy(Z) else as_floats(Z)
         if X.ndim != 2 or Z.ndim != 2 or X.shape[1] != Z.shape[1] or not (X.shape[0] and Z.shape[0]):
             raise InputError(
                 f"X is of shape {X.shape} and Z of {Z.shape}: give rows, (N, d) and (M, d), of equal width."
@@ -454,7 +454,8 @@ def _as_it_is(block: Block) -> Block:
     return block
 
 
-def _is_rows(X: Any) -> bool:
+def is_lazy(X: Any) -> bool:
+    """Return whether X stays out of memory: a dask array, a zarr array or sparse rows in a store."""
     return isinstance(X, da.Array | zarr.Array | SparseRows)
 
 

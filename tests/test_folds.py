@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from ask_dask import AsKLSClassifier
-from ask_dask.estimators import selection
-from ask_dask.estimators.folds import check_folds, shuffled, stratified
 from ask_dask.estimators.inputs import check_labels
-from ask_dask.estimators.selection import sampled_rows
+from ask_dask.fit import selection
+from ask_dask.fit.folds import check_folds, shuffled, stratified
+from ask_dask.fit.selection import sampled_rows
 from ask_dask.kernels import SNE
 
 

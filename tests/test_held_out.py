@@ -8,8 +8,8 @@ import scipy.sparse as sp
 
 from ask_dask import AsKLSClassifier, AsKLSRegressor
 from ask_dask.errors import InputError, ResonanceWarning
-from ask_dask.estimators.folds import shuffled
-from ask_dask.estimators.selection import sampled_rows
+from ask_dask.fit.folds import shuffled
+from ask_dask.fit.selection import sampled_rows
 from ask_dask.kernels import RBF, SNE, ConditionalProbability, LocalRBF, StudentT, Symmetrised
 
 RNG = np.random.default_rng(0)

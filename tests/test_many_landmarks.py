@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 import ask_dask
 from ask_dask import AsKLSClassifier, AsKLSRegressor, blocks, compute
 from ask_dask.errors import BudgetError, InputError, ResonanceWarning
-from ask_dask.estimators.plan import Sizes, solver_of
+from ask_dask.fit.plan import Sizes, solver_of
 from ask_dask.kernels import RBF, SNE, LocalRBF, Symmetrised
 from ask_dask.report.texts import solver_sentence
 from ask_dask.solve import Passes

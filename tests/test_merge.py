@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score, f1_score, log_loss, r2_score, recall
 import ask_dask
 from ask_dask import AsKLSClassifier, AsKLSRegressor, compute, store
 from ask_dask.errors import StoreError
-from ask_dask.estimators.merge import METHODS, RIDGE, Bend, Merger, combine
+from ask_dask.fit.merge import METHODS, RIDGE, Bend, Merger, combine
 from ask_dask.kernels import RBF, SNE, StudentT
 
 rng = np.random.default_rng(17)

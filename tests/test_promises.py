@@ -14,7 +14,7 @@ import zarr
 
 from ask_dask import KSVD, AsKLSClassifier, blocks, budget
 from ask_dask.errors import BudgetError
-from ask_dask.estimators.plan import Sizes
+from ask_dask.fit.plan import Sizes
 from ask_dask.kernels import SNE
 
 rng = np.random.default_rng(1)

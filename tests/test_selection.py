@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import make_blobs, make_moons
 
 from ask_dask import AsKLSClassifier, AsKLSRegressor
-from ask_dask.estimators.folds import stratified
+from ask_dask.fit.folds import stratified
 from ask_dask.kernels import RBF, SNE
 
 X, MOON = make_moons(200, noise=0.25, random_state=0)

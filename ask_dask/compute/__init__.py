@@ -8,7 +8,7 @@ from ask_dask.compute.blas import one_blas_thread
 from ask_dask.compute.measure import measured
 from ask_dask.compute.pairs import PAIRED, Sums, add_in_pairs
 from ask_dask.compute.products import product
-from ask_dask.compute.tasks import Shared, here, is_lazy, machine_memory, run, run_sum, shared, task, workers
+from ask_dask.compute.tasks import Shared, here, is_dask, machine_memory, run, run_sum, shared, task, workers
 from ask_dask.compute.waiting import connected
 
 __all__ = [
@@ -18,7 +18,7 @@ __all__ = [
     "add_in_pairs",
     "connected",
     "here",
-    "is_lazy",
+    "is_dask",
     "machine_memory",
     "measured",
     "one_blas_thread",

@@ -30,7 +30,7 @@ def shared(value: Any) -> Delayed:
     return dask.delayed(value, pure=False, traverse=False)
 
 
-def is_lazy(value: Any) -> bool:
+def is_dask(value: Any) -> bool:
     """Return whether a value is a dask collection, which is still to be computed."""
     return bool(dask.is_dask_collection(value))
 

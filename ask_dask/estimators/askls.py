@@ -13,8 +13,8 @@ from sklearn.utils.metaestimators import available_if
 from ask_dask.errors import InputError
 from ask_dask.estimators.base import AsKLS, map_columns
 from ask_dask.estimators.inputs import check_indicators, check_labels, check_values, in_memory, is_indicator
-from ask_dask.estimators.merge import decide
-from ask_dask.estimators.outputs import Outputs
+from ask_dask.fit.merge import decide
+from ask_dask.fit.outputs import Outputs
 from ask_dask.kernels import Kernel
 
 

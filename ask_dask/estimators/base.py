@@ -11,15 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 from ask_dask import blocks, compute, score
 from ask_dask.basis import Basis
 from ask_dask.errors import PrecisionWarning, ResonanceWarning
-from ask_dask.estimators import selection
 from ask_dask.estimators.fitted import Fit, LandmarkEstimator
 from ask_dask.estimators.inputs import check_gammas, check_parameters, check_rows, default_bandwidth
-from ask_dask.estimators.merge import STACKED, combine
-from ask_dask.estimators.outputs import Outputs
-from ask_dask.estimators.plan import Sizes, check_memory, solved, solver_of
-from ask_dask.estimators.problem import Problem
 from ask_dask.estimators.reference import landmark_error
-from ask_dask.estimators.solved import Solved, candidates, precision_warning
+from ask_dask.fit import selection
+from ask_dask.fit.merge import STACKED, combine
+from ask_dask.fit.outputs import Outputs
+from ask_dask.fit.plan import Sizes, check_memory, solved, solver_of
+from ask_dask.fit.problem import Problem
+from ask_dask.fit.solved import Solved, candidates, precision_warning
 from ask_dask.kernels import SNE, Kernel, Symmetrised
 from ask_dask.solve import TOO_ROUGH, AsKLSSolve, Resonance, resonance
 

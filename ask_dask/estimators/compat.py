@@ -14,7 +14,6 @@ from sklearn.utils.extmath import svd_flip
 
 from ask_dask import blocks, compute
 from ask_dask.errors import InputError
-from ask_dask.estimators.inputs import is_lazy
 from ask_dask.estimators.sketch import Sketch
 from ask_dask.kernels.base import Block
 from ask_dask.sparse import is_sparse
@@ -73,7 +72,7 @@ def compatible(A: Any, how: str | None, d: int | None, seed: int) -> tuple[Any, 
     if how == "random" and d is not None:
         sketch = Sketch(d, seed)
         return sketched(A, sketch)
-    if is_lazy(A):
+    if blocks.is_lazy(A):
         raise InputError("Of a data matrix that is not in memory the rows and columns meet only in random projections: "
                          "set compat='random' and compat_dim.")  # fmt: skip
     found = _linear(A, how, seed)

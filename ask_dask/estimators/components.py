@@ -13,8 +13,8 @@ from ask_dask.errors import InputError
 from ask_dask.estimators.inputs import is_number
 from ask_dask.estimators.methods import Method, declare
 from ask_dask.estimators.one_role import OneRole, mean_share
-from ask_dask.estimators.outputs import Outputs
-from ask_dask.estimators.solved import Errors, Solved
+from ask_dask.fit.outputs import Outputs
+from ask_dask.fit.solved import Errors, Solved
 from ask_dask.kernels import RBF, Kernel
 from ask_dask.kernels.base import Block
 from ask_dask.solve import Components

@@ -14,10 +14,10 @@ from ask_dask import score
 from ask_dask.errors import InputError
 from ask_dask.estimators.base import map_columns
 from ask_dask.estimators.inputs import check_labels, in_memory
-from ask_dask.estimators.merge import decide
 from ask_dask.estimators.methods import Method, declare
 from ask_dask.estimators.one_role import OneRole
-from ask_dask.estimators.outputs import Outputs
+from ask_dask.fit.merge import decide
+from ask_dask.fit.outputs import Outputs
 from ask_dask.kernels import Kernel
 from ask_dask.kernels.base import Block
 from ask_dask.solve import Fisher

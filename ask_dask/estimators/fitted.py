@@ -10,15 +10,15 @@ import numpy as np
 
 from ask_dask import blocks, compute
 from ask_dask.basis import Basis
-from ask_dask.estimators import selection
-from ask_dask.estimators.folds import check_folds, check_scored, check_weight_of_folds
 from ask_dask.estimators.inputs import check_rows, check_seed, check_size, check_weights, choose_landmarks, in_memory
-from ask_dask.estimators.outputs import Outputs, Task
 from ask_dask.estimators.parameters import WithKernel
-from ask_dask.estimators.plan import check_label_memory
-from ask_dask.estimators.problem import Problem
 from ask_dask.estimators.saved import save
-from ask_dask.estimators.solved import Solved
+from ask_dask.fit import selection
+from ask_dask.fit.folds import check_folds, check_scored, check_weight_of_folds
+from ask_dask.fit.outputs import Outputs, Task
+from ask_dask.fit.plan import check_label_memory
+from ask_dask.fit.problem import Problem
+from ask_dask.fit.solved import Solved
 from ask_dask.kernels import Kernel
 from ask_dask.solve import Solve
 

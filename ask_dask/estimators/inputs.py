@@ -17,24 +17,18 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features, co
 
 from ask_dask import blocks, compute, landmarks, score, store
 from ask_dask.errors import InputError
-from ask_dask.estimators.merge import METHODS, STACKED
-from ask_dask.estimators.selection import Weights
+from ask_dask.fit.merge import METHODS, STACKED
+from ask_dask.fit.selection import Weights
 from ask_dask.kernels import Kernel
 from ask_dask.kernels.base import SIZES
 from ask_dask.kernels.points import FLOATS, as_floats, as_usual
 from ask_dask.kernels.symmetrised import HOWS
-from ask_dask.sparse import SparseRows
 
 AT_ONCE = 1 << 20
 """Labels that are looked up together."""
 
 LARGEST_LABEL = 1 << 16
 """Bytes of a label: text of 16,384 characters."""
-
-
-def is_lazy(X: Any) -> bool:
-    """Whether X stays out of memory: a dask array, a zarr array or sparse rows in a store."""
-    return isinstance(X, da.Array | zarr.Array | SparseRows)
 
 
 def check_rows(estimator: Any, X: Any, reset: bool = False) -> Any:
@@ -59,7 +53,7 @@ def check_rows(estimator: Any, X: Any, reset: bool = False) -> Any:
         X = X.compute_chunk_sizes()
     if getattr(getattr(estimator, "kernel", None), "shape", None):
         X = names = _numbers_of_points(X)
-    if not is_lazy(X):
+    if not blocks.is_lazy(X):
         return validate_data(estimator, as_usual(X), reset=reset, dtype=FLOATS, accept_sparse="csr")
     if X.ndim != 2:
         raise InputError(f"X has {X.ndim} dimensions and must have 2: rows and features.")

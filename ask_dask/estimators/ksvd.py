@@ -21,10 +21,10 @@ from ask_dask.estimators.compat import Compatibility, compatible
 from ask_dask.estimators.inputs import check_rows, check_seed
 from ask_dask.estimators.learned import learned
 from ask_dask.estimators.parameters import WithKernel
-from ask_dask.estimators.plan import limit
 from ask_dask.estimators.reference import exact_error
 from ask_dask.estimators.saved import save
 from ask_dask.estimators.two_sets import Pairs, Sampled
+from ask_dask.fit.plan import limit
 from ask_dask.kernels import Kernel
 from ask_dask.kernels.base import Block
 from ask_dask.solve.vectors import Error, SingularVectors, signed

@@ -10,14 +10,14 @@ from sklearn.utils.validation import check_is_fitted
 from ask_dask import blocks, budget, compute
 from ask_dask.basis import Basis
 from ask_dask.errors import InputError, PrecisionWarning
-from ask_dask.estimators import selection
 from ask_dask.estimators.fitted import Fit, LandmarkEstimator
 from ask_dask.estimators.inputs import check_kernel, check_rows, default_bandwidth, is_number
-from ask_dask.estimators.on_landmarks import on_landmarks
-from ask_dask.estimators.outputs import Outputs
-from ask_dask.estimators.plan import checkpoint_of, limit
-from ask_dask.estimators.problem import Problem
-from ask_dask.estimators.solved import Errors, Solved, candidates, fold_by_fold, precision_warning
+from ask_dask.fit import selection
+from ask_dask.fit.on_landmarks import on_landmarks
+from ask_dask.fit.outputs import Outputs
+from ask_dask.fit.plan import checkpoint_of, limit
+from ask_dask.fit.problem import Problem
+from ask_dask.fit.solved import Errors, Solved, candidates, fold_by_fold, precision_warning
 from ask_dask.kernels import RBF, Kernel
 from ask_dask.score import mean_of_known
 from ask_dask.solve import TOO_ROUGH, Solve

@@ -8,11 +8,11 @@ import numpy as np
 from ask_dask import blocks, budget, compute, landmarks
 from ask_dask.basis import Basis
 from ask_dask.estimators import leading
-from ask_dask.estimators.exact import dense
-from ask_dask.estimators.plan import iterated, limit
-from ask_dask.estimators.problem import Problem
-from ask_dask.estimators.solved import Model, Solved
 from ask_dask.estimators.two_sets import Pairs
+from ask_dask.fit.exact import dense
+from ask_dask.fit.plan import iterated, limit
+from ask_dask.fit.problem import Problem
+from ask_dask.fit.solved import Model, Solved
 from ask_dask.score import eta, subspace_error
 from ask_dask.solve import Solution
 

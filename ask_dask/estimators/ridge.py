@@ -13,9 +13,9 @@ from ask_dask.estimators.base import map_columns
 from ask_dask.estimators.inputs import check_values, in_memory
 from ask_dask.estimators.methods import Method, declare
 from ask_dask.estimators.one_role import OneRole, mean_share
-from ask_dask.estimators.outputs import Outputs
-from ask_dask.estimators.problem import Problem
-from ask_dask.estimators.solved import Errors, Solved
+from ask_dask.fit.outputs import Outputs
+from ask_dask.fit.problem import Problem
+from ask_dask.fit.solved import Errors, Solved
 from ask_dask.kernels import Kernel
 from ask_dask.kernels.base import Block
 from ask_dask.moments import Rows

@@ -17,9 +17,9 @@ from zarr.storage import FsspecStore, LocalStore, MemoryStore
 from ask_dask import store
 from ask_dask.basis import Basis
 from ask_dask.errors import StoreError
-from ask_dask.estimators.bend import Bend
 from ask_dask.estimators.inputs import LARGEST_LABEL
-from ask_dask.estimators.merge import Merger
+from ask_dask.fit.bend import Bend
+from ask_dask.fit.merge import Merger
 from ask_dask.kernels.base import Block, Kernel
 from ask_dask.solve import Functions, Resonance, Solution
 from ask_dask.sparse import checked

@@ -181,7 +181,7 @@ def as_matrix(K: Any) -> Any:
     """
     if sp.issparse(K):
         return sp.csr_matrix(K)
-    if compute.is_lazy(K) or isinstance(K, zarr.Array):
+    if compute.is_dask(K) or isinstance(K, zarr.Array):
         K_ndim: int = K.ndim
         if K_ndim != 2:
             raise InputError(f"A kernel matrix has two dimensions and this one has {K_ndim}.")
@@ -211,7 +211,7 @@ def _of_edges(edges: np.ndarray) -> sp.csr_matrix:
 
 def _sparse(K: Any) -> sp.csr_matrix:
     """Any matrix as CSR in float64, a band of rows at a time."""
-    if compute.is_lazy(K) or isinstance(K, zarr.Array):
+    if compute.is_dask(K) or isinstance(K, zarr.Array):
         height = max(1, (1 << 23) // max(1, K.shape[1]))
         starts = range(0, K.shape[0], height)
         return sp.csr_matrix(
@@ -234,7 +234,7 @@ def take(K: Any, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     slices = sum(isinstance(side, slice) for side in cut)
     if slices == 2 or (slices and isinstance(K, np.ndarray)):
         return _dense(K[cut])
-    if compute.is_lazy(K):
+    if compute.is_dask(K):
         return _dense(K[rows][:, columns])
     return K[np.ix_(rows, columns)]
 

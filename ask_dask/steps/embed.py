@@ -144,7 +144,7 @@ class Embed(KernelOptions):
         if self.compat is None and n != m:
             raise InputError(f"{self.data} is a matrix of {n} x {m}, so that its rows and columns are of different "
                              "spaces: give --compat.")  # fmt: skip
-        from ask_dask.estimators.plan import limit
+        from ask_dask.fit.plan import limit
 
         plan, allowed = budget.matrix_plan(n, m), limit(self.memory)
         if self._whole and plan.total > allowed:

@@ -27,7 +27,7 @@ from distributed.comm.tcp import TCP
 
 from ask_dask import blocks, budget, moments
 from ask_dask.cluster import running_on
-from ask_dask.estimators.outputs import Outputs
+from ask_dask.fit.outputs import Outputs
 from ask_dask.kernels import SNE
 
 FOLDS, MANY = 5, 64

@@ -31,7 +31,7 @@ from sklearn.linear_model import Ridge
 from threadpoolctl import threadpool_limits
 
 from ask_dask import AsKLSClassifier, blocks, compute, moments, store
-from ask_dask.estimators.outputs import Outputs
+from ask_dask.fit.outputs import Outputs
 from ask_dask.kernels import RBF, SNE, Kernel
 
 M, FOLDS, BANDWIDTH, CHUNK = 1000, 5, 12.0, 16384

@@ -27,8 +27,8 @@ from ask_dask import AsKLSClassifier
 from ask_dask.compute import progress_shown
 from ask_dask.errors import BudgetError
 from ask_dask.estimators.inputs import default_bandwidth
-from ask_dask.estimators.outputs import Outputs
-from ask_dask.estimators.plan import Sizes
+from ask_dask.fit.outputs import Outputs
+from ask_dask.fit.plan import Sizes
 from ask_dask.kernels import RBF, SNE, Kernel
 
 FEATURES, FOLDS, COMPARED = 20, 5, 2000

@@ -24,7 +24,7 @@ from dask.system import CPU_COUNT
 from threadpoolctl import threadpool_limits
 
 from ask_dask import AsKLSClassifier, blocks, compute, moments, store
-from ask_dask.estimators.outputs import Outputs
+from ask_dask.fit.outputs import Outputs
 from ask_dask.kernels import SNE
 from ask_dask.kernels.exponential import exp_below_largest
 from ask_dask.steps.prediction import write_predictions

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from ask_dask import blocks, budget, moments
 from ask_dask.cluster import running_on
-from ask_dask.estimators.outputs import Outputs
+from ask_dask.fit.outputs import Outputs
 from ask_dask.kernels import SNE
 
 M, FOLDS = 1000, 5

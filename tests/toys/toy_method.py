@@ -7,7 +7,7 @@ from sklearn.base import RegressorMixin
 
 from ask_dask.estimators.methods import Method, declare
 from ask_dask.estimators.one_role import OneRole, mean_share
-from ask_dask.estimators.outputs import Outputs
+from ask_dask.fit.outputs import Outputs
 from ask_dask.moments import squared_errors
 from ask_dask.solve import Solution, Solve
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ask_dask.basis import Basis
-from ask_dask.estimators.outputs import Outputs
-from ask_dask.estimators.selection import Weights
+from ask_dask.fit.outputs import Outputs
+from ask_dask.fit.selection import Weights
 from ask_dask.moments import Rows
 from ask_dask.solve import AsKLSSolve, Solve
 

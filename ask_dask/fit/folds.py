@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from ask_dask.errors import InputError
-from ask_dask.estimators.selection import Weights
+from ask_dask.fit.selection import Weights
 
 
 def check_folds(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ask_dask.estimators.problem import Problem
+from ask_dask.fit.problem import Problem
 from ask_dask.moments import Rows
 from ask_dask.solve import Solution
 

@@ -12,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ask_dask import blocks, budget, compute, landmarks, moments
 from ask_dask.basis import Basis
-from ask_dask.estimators.problem import Problem
-from ask_dask.estimators.selection import HeldOut
-from ask_dask.estimators.solved import Solved, spread
+from ask_dask.fit.problem import Problem
+from ask_dask.fit.selection import HeldOut
+from ask_dask.fit.solved import Solved, spread
 from ask_dask.kernels.base import Block, LandmarkKernel
 from ask_dask.moments import Centred
 from ask_dask.solve import (

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import log_expit, softmax
 from sklearn.linear_model import LogisticRegression
 
-from ask_dask.estimators.bend import Bend, bends_of
+from ask_dask.fit.bend import Bend, bends_of
 
 METHODS = ("stack", "balanced", "mean", "source", "target")
 STACKED = ("stack", "balanced")

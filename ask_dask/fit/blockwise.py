@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ask_dask import blocks, compute, landmarks
-from ask_dask.estimators.problem import Problem
-from ask_dask.estimators.solved import Solved, held_out_of
+from ask_dask.fit.problem import Problem
+from ask_dask.fit.solved import Solved, held_out_of
 from ask_dask.nystrom import FeatureMap
 from ask_dask.solve import BlockwiseSystem, Convergence, Model, Passes, Sums, balanced, unresolved
 from ask_dask.store import Checkpoint

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from ask_dask import blocks, compute, moments
-from ask_dask.estimators.problem import Problem
-from ask_dask.estimators.solved import Errors, Solved, held_out_of, moments_of
-from ask_dask.estimators.units import Units
+from ask_dask.fit.problem import Problem
+from ask_dask.fit.solved import Errors, Solved, held_out_of, moments_of
+from ask_dask.fit.units import Units
 from ask_dask.moments import Centred, Moments
 from ask_dask.solve import Model, Solution
 from ask_dask.store import Checkpoint

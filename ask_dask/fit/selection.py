@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ask_dask import blocks, compute, score
-from ask_dask.estimators.merge import Merger
-from ask_dask.estimators.outputs import Outputs
+from ask_dask.fit.merge import Merger
+from ask_dask.fit.outputs import Outputs
 from ask_dask.kernels.base import Block, LandmarkKernel
 from ask_dask.solve import Solution
 

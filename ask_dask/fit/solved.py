@@ -8,9 +8,9 @@ import numpy as np
 from ask_dask import blocks, compute
 from ask_dask.basis import Basis
 from ask_dask.errors import InputError
-from ask_dask.estimators.problem import Problem
-from ask_dask.estimators.selection import Candidates, HeldOut, predict_held_out
-from ask_dask.estimators.units import Units
+from ask_dask.fit.problem import Problem
+from ask_dask.fit.selection import Candidates, HeldOut, predict_held_out
+from ask_dask.fit.units import Units
 from ask_dask.kernels.base import Block
 from ask_dask.moments import Frame, Moments, of_rows
 from ask_dask.solve import TOO_ROUGH, Model, Solution, Solve, mean_solution

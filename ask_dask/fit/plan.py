@@ -13,15 +13,14 @@ import zarr
 from dask.utils import parse_bytes
 from sklearn.base import is_regressor
 
-from ask_dask import budget, compute, store
+from ask_dask import blocks, budget, compute, store
 from ask_dask.errors import InputError
-from ask_dask.estimators.blockwise import SAMPLED, blockwise
-from ask_dask.estimators.exact import dense, iterative
-from ask_dask.estimators.inputs import is_lazy
-from ask_dask.estimators.on_landmarks import on_landmarks
-from ask_dask.estimators.outputs import Outputs
-from ask_dask.estimators.problem import Problem
-from ask_dask.estimators.solved import Solved, fold_by_fold
+from ask_dask.fit.blockwise import SAMPLED, blockwise
+from ask_dask.fit.exact import dense, iterative
+from ask_dask.fit.on_landmarks import on_landmarks
+from ask_dask.fit.outputs import Outputs
+from ask_dask.fit.problem import Problem
+from ask_dask.fit.solved import Solved, fold_by_fold
 from ask_dask.solve import AsKLSSolve
 from ask_dask.sparse import SparseRows, row_bytes
 from ask_dask.store import Checkpoint
@@ -134,7 +133,7 @@ def solver_of(estimator: Any, sizes: Sizes) -> str:
 
 def check_label_memory(estimator: Any, n_rows: int, y: Any, sample_weight: Any) -> None:
     """Raise BudgetError when labels or weights that are to be read do not fit the memory, with what is made of them."""
-    given = [values for values in (y, sample_weight) if is_lazy(values) and values.ndim]
+    given = [values for values in (y, sample_weight) if blocks.is_lazy(values) and values.ndim]
     if not given:
         return
     rows = max(n_rows, *(int(np.nan_to_num(values.shape[0])) for values in given))  # dask may not know how many
@@ -145,7 +144,7 @@ def check_label_memory(estimator: Any, n_rows: int, y: Any, sample_weight: Any) 
 
 def _label_bytes(estimator: Any, y: Any) -> int:
     """Bytes of a row of labels that are read, and of its copy: in order to find the classes, or as real values."""
-    if not is_lazy(y):
+    if not blocks.is_lazy(y):
         return 0
     return math.prod(y.shape[1:]) * (y.dtype.itemsize + (8 if is_regressor(estimator) else y.dtype.itemsize))
 
@@ -175,7 +174,7 @@ def check_memory(estimator: Any, solver: str, X: Any, outputs: Outputs, sizes: S
             "max_scored_rows",
             "or fewer gammas or landmark counts",
         )
-    if estimator.kernel is not None and estimator.kernel.needs_targets and is_lazy(X):
+    if estimator.kernel is not None and estimator.kernel.needs_targets and blocks.is_lazy(X):
         budget.check(lambda n: budget.Plan({"all targets": n * row_bytes(X)}), X.shape[0], bytes_, "rows")
 
 
