@@ -106,7 +106,7 @@ def test_rows_with_those_of_another_store(small, tmp_path, done):
 
 def test_another_store_of_targets_makes_another_embedding(small, tmp_path, done, ask):
     job = tmp_path / "job.toml"
-    step = f'[[step]]\ndo = "embed"\ndata = "{small / "g.zarr"}"\nto = "e.zarr"\ncomponents = 2\nexact = true\n'
+    step = f'[[step]]\ndo = "embed"\ndata = "{small / "g.zarr"}"\nto = "e.zarr"\nn_components = 2\nexact = true\n'
     job.write_text(step + f'targets = "{small / "more.zarr"}"\n')
     assert [result["skipped"] for result in done("run", job)] == [False]
     assert [result["skipped"] for result in done("run", job)] == [True]
@@ -135,8 +135,8 @@ def test_sparse_rows_and_a_million_columns(tmp_path, done):
 def test_as_a_step_of_a_job_it_is_done_once(small, tmp_path, done):
     job = tmp_path / "job.toml"
     job.write_text(
-        f'[[step]]\ndo = "embed"\ndata = "{small / "real.zarr"}"\nto = "e.zarr"\nkernel = "sne"\nlandmarks = [20]\n'
-        "components = 2\ntol = 0.5\n"
+        f'[[step]]\ndo = "embed"\ndata = "{small / "real.zarr"}"\nto = "e.zarr"\nkernel = "sne"\nn_landmarks = [20]\n'
+        "n_components = 2\ntol = 0.5\n"
     )
     assert [result["skipped"] for result in done("run", job)] == [False]
     assert [result["skipped"] for result in done("run", job)] == [True]
@@ -144,7 +144,9 @@ def test_as_a_step_of_a_job_it_is_done_once(small, tmp_path, done):
 
 def test_what_is_of_the_exact_decomposition_is_refused_in_a_job_too(small, tmp_path, ask, done):
     job = tmp_path / "job.toml"
-    step = f'[[step]]\ndo = "embed"\ndata = "{small / "real.zarr"}"\nto = "e.zarr"\nlandmarks = [20]\ncomponents = 2\n'
+    step = (
+        f'[[step]]\ndo = "embed"\ndata = "{small / "real.zarr"}"\nto = "e.zarr"\nn_landmarks = [20]\nn_components = 2\n'
+    )
     job.write_text(f"{step}max_iter = 300\n")
     code, _, err = ask("run", job, "--quiet")
     assert code == 1 and err.count("\n") == 1 and "step 1 of 1, embed: --max-iter is of the exact decomposition" in err

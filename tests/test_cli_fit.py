@@ -106,7 +106,7 @@ def test_a_graph_by_minres(here, ask, done):
 
 
 def test_landmarks_by_minres_from_a_job(here, done):
-    job = '[[step]]\ndo = "fit"\ndata = "kind.zarr"\nlandmarks = 20\nfolds = 2\ngamma = 0.5\n'
+    job = '[[step]]\ndo = "fit"\ndata = "kind.zarr"\nn_landmarks = 20\ncv = 2\ngamma = 0.5\n'
     Path("job.toml").write_text(f'{job}solver = "minres"\nto = "m.zarr"\n{job}solver = "direct"\nto = "direct.zarr"\n')
     done("run", "job.toml")
     one, other = load("m.zarr"), load("direct.zarr")

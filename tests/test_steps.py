@@ -87,9 +87,9 @@ def test_a_complete_job_is_skipped_wherever_its_folder_is(done, folder, monkeypa
     ("old", "new", "again"),
     [
         ("[1, 10]", "[2]", "srrrr"),
-        ("folds = 3", "folds = 3\nmerge = 'mean'", "srrrr"),
+        ("cv = 3", "cv = 3\nmerge = 'mean'", "srrrr"),
         ("buckets = 512", "buckets = 256", "rrrrr"),
-        ("folds = 3", "folds = 3\nmemory = '4GiB'", "sssrs"),
+        ("cv = 3", "cv = 3\nmemory = '4GiB'", "sssrs"),
     ],
 )
 def test_a_changed_recipe_makes_its_step_and_what_depends_on_it_again(folder, old, new, again):
@@ -105,7 +105,7 @@ def test_a_changed_recipe_makes_its_step_and_what_depends_on_it_again(folder, ol
 
 
 def test_a_step_may_allow_its_own_overwriting(folder):
-    change(folder, "folds = 3", "folds = 4\noverwrite = true")
+    change(folder, "cv = 3", "cv = 4\noverwrite = true")
     with pytest.raises(StoreError, match="step 3 of 5, predict"):
         go(folder)
     assert store.about(store.open_store(folder / "model.zarr"))["parameters"]["cv"] == 4
@@ -170,7 +170,7 @@ def test_avazu_rows_keep_their_ids(data, tmp_path):
     text = (data / "avazu" / "train_10k.csv").read_bytes().splitlines(keepends=True)
     (tmp_path / "a.csv").write_bytes(b"".join(text[:1501]))
     steps.Ingest(format="avazu", files=[str(tmp_path / "a.csv")], to=tmp_path / "d.zarr", buckets=256).run()
-    steps.Fit(data=tmp_path / "d.zarr", to=tmp_path / "m.zarr", gamma=[1.0], landmarks=[20], folds=2).run()
+    steps.Fit(data=tmp_path / "d.zarr", to=tmp_path / "m.zarr", gamma=[1.0], n_landmarks=[20], cv=2).run()
     steps.Predict(model=tmp_path / "m.zarr", data=[str(tmp_path / "a.csv")], to=tmp_path / "p.zarr").run()
     ids = store.open_store(tmp_path / "p.zarr")["row_id"][:]
     np.testing.assert_array_equal(ids, np.array([int(line.split(b",")[0]) for line in text[1:1501]], np.uint64))

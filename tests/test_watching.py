@@ -82,7 +82,9 @@ def test_what_is_said_and_what_is_wrong_is_json_too(place, ask, monkeypatch):
     found = json.loads(err)
     assert (code, out, found["level"], found["exit_code"]) == (1, "", "error", 1)
     assert found["message"] == "There is no store at nowhere: check the path."
-    Path("job.toml").write_text('[[step]]\ndo = "fit"\ndata = "d.zarr"\nto = "m.zarr"\nbandwidth = 2\nlandmarks = 20\n')
+    Path("job.toml").write_text(
+        '[[step]]\ndo = "fit"\ndata = "d.zarr"\nto = "m.zarr"\nbandwidth = 2\nn_landmarks = 20\n'
+    )
     code, _, err = ask("run", "job.toml")
     said = [json.loads(line)["message"] for line in err.splitlines()]
     assert (
@@ -216,7 +218,9 @@ def test_a_nightly_job_replaces_the_checkpoint_of_an_older_one(place, ask, comma
     dataset("e.zarr", 12, seed=1)
     today = ("fit", "--data", "e.zarr", "--to", "m.zarr", *SMALL, "--quiet")
     if command == "run":
-        options = "".join(f"{key[2:]} = {value}\n" for key, value in zip(SMALL[::2], SMALL[1::2], strict=True))
+        options = "".join(
+            f"{key[2:].replace('-', '_')} = {value}\n" for key, value in zip(SMALL[::2], SMALL[1::2], strict=True)
+        )
         step = f"[[step]]\ndo = 'fit'\ndata = 'e.zarr'\nto = 'm.zarr'\n{options}"
         Path("job.toml").write_text(step, encoding="utf-8")
         today = ("run", "job.toml", "--quiet")
