@@ -20,7 +20,7 @@ from ask_dask.fit.problem import Problem
 from ask_dask.fit.solved import Errors, Solved, candidates, fold_by_fold, precision_warning
 from ask_dask.kernels import RBF, Kernel
 from ask_dask.score import mean_of_known
-from ask_dask.solve import TOO_ROUGH, Solve
+from ask_dask.solve import TOO_ROUGH, Functions, Solve
 from ask_dask.sparse import row_bytes
 
 
@@ -75,14 +75,10 @@ class OneRole(LandmarkEstimator):
         folds, q = max(1, fit.n_folds), fit.outputs.q
 
         def plan(m: int) -> budget.Phases:
-            return budget.Phases(
-                {
-                    "moments": budget.moments_plan(
-                        m, X.shape[0], folds, q, row_bytes(X), itemsize, workers, symmetric=True
-                    ),
-                    "solve": budget.solve_plan(m, folds, q, workers, symmetric=True),
-                }
-            )
+            rows = budget.moments_plan(m, X.shape[0], folds, q, row_bytes(X), itemsize, workers, symmetric=True)
+            solve = budget.solve_plan(m, folds, q, workers, symmetric=True)
+            models = {"models": 8 * m * m * len(fit.counts)}
+            return budget.Phases({"moments": rows, "solve": budget.Plan(solve.parts | models)})
 
         budget.check(plan, m, allowed, "n_landmarks")
         if fit.n_folds and not fit.method.from_moments:
@@ -151,8 +147,8 @@ class OneRole(LandmarkEstimator):
     def _block(self, block: Any, name: str | None = None) -> np.ndarray:
         """Return the values (n, k) of the solution's own functions, or of those of a name, at a block of rows."""
         s = self.solution_
-        own = (s.source, -s.intercepts[0]) if name is None else (s.more[name].coefficients, s.more[name].offsets)
-        return blocks.features(block, self._at.source, *own)
+        functions = Functions(s.source, -s.intercepts[0]) if name is None else s.more[name]
+        return functions.scaled(blocks.features(block, self._at.source, functions.coefficients, functions.offsets))
 
 
 def shares(errors: Errors) -> list[float | None]:

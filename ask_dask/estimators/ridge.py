@@ -223,12 +223,13 @@ def leave_one_out(problem: Problem, solved: Solved) -> list[float]:
 def _left_out(block: Block, shared: Any, rows: Rows, counted: np.ndarray, scored: np.ndarray) -> np.ndarray:
     """Return the weighted sum (pairs,) of squared errors of a block's rows, each by the model without it."""
     (at, solutions), sums = shared, []
+    around: dict[int, np.ndarray] = {}  # of each landmark count, which all its alphas share
     for s in solutions:
-        columns, spread = at.prefix(len(s.source)).source, s.more["spread"]
+        columns, spread, n = at.prefix(len(s.source)).source, s.more["spread"], s.statistics["rows"]
+        if len(s.source) not in around:
+            around[len(s.source)] = blocks.features(block, columns, spread.coefficients, spread.offsets)
         error = rows.Y - blocks.features(block, columns, s.source, -s.intercepts[0])
-        n = s.statistics["rows"]
-        around = (blocks.features(block, columns, spread.coefficients, spread.offsets) ** 2).sum(1)
-        leverage = counted * (around + (1 / n if n else 0.0))
+        leverage = counted * ((spread.scaled(around[len(s.source)]) ** 2).sum(1) + (1 / n if n else 0.0))
         sums.append(scored @ (error / np.maximum(1 - leverage, 1e-12)[:, None]) ** 2)
     return np.array(sums).mean(1)
 

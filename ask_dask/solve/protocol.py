@@ -33,16 +33,23 @@ class Wants:
 
 @dataclass(frozen=True)
 class Functions:
-    """Linear functions of kernel columns: k(x, Z_J) coefficients - offsets.
+    """Linear functions of kernel columns: scale * (k(x, Z_J) coefficients - offsets).
 
     Attributes
     ----------
     coefficients : (m, k)
+        One array may serve the solutions at every value of a grid.
     offsets : (k,)
+    scale : (k,), optional
     """
 
     coefficients: np.ndarray
     offsets: np.ndarray
+    scale: np.ndarray | None = None
+
+    def scaled(self, values: np.ndarray) -> np.ndarray:
+        """Return the functions (n, k) from k(x, Z_J) coefficients - offsets."""
+        return values if self.scale is None else values * self.scale
 
 
 @dataclass(frozen=True)

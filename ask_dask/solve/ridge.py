@@ -6,7 +6,8 @@ freedom df = 1 + sum d / (d + alpha), and generalised cross-validation (Golub, H
 1.4) is N RSS / (N - df)^2 with the residual sum of squares RSS from the moments too.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,12 @@ class RidgeSystem:
     centred: Centred
     values: np.ndarray
     vectors: np.ndarray
+
+    @cached_property
+    def spread(self) -> Functions:
+        """The features along the eigenvectors, about their mean."""
+        role = self.centred.source
+        return Functions(self.centred.maps.source @ self.vectors, role.mean @ self.vectors)
 
     def answer(self, alpha: float, right: np.ndarray) -> np.ndarray:
         """Return (A + alpha I)^-1 times right-hand sides (r, k)."""
@@ -75,13 +82,13 @@ class Ridge(Solve):
         return RidgeSystem(centred, np.maximum(values, 0), vectors)
 
     def solve(self, state: RidgeSystem, value: float) -> Solution:
-        """Return f, and in `more["spread"]` what gives its variance: the squares of these functions, added."""
+        """Return f, its degrees of freedom and the noise that it leaves."""
         c, role = state.centred, state.centred.source
         n, rho, left = c.count, state.vectors.T @ role.cross, state.values + value
         w = state.vectors @ (rho / left[:, None])
         freedom = float(self.intercept + (state.values / left).sum())
         squares = c.yy - (rho**2 * ((left + value) / left**2)[:, None]).sum(0)
-        root, known = state.vectors / np.sqrt(left), c.yy > 0
+        known = c.yy > 0
         statistics = {
             "degrees_of_freedom": freedom,
             "rows": n if self.intercept else None,
@@ -94,17 +101,20 @@ class Ridge(Solve):
             rounding=rounding([(role, w[:, known])], n, c.yy[known], lambda _, b: role.energy(state.answer(value, b))),
             unresolved=c.maps.unresolved * n / len(c.maps.source) / value,
             noise=np.maximum(squares, 0) / max(n - freedom, 1.0),
-            more={"spread": Functions(c.maps.source @ root, role.mean @ root)},
             statistics=statistics,
         )
 
     def model(self, state: RidgeSystem, value: float) -> Model:
-        """Return the solution, with an alpha that the precision resolves where it does not resolve this one."""
+        """Return the solution, with an alpha that the precision resolves where it does not resolve this one.
+
+        The squares of the functions `more["spread"]`, added, give the variance of f.
+        """
         solution = self.solve(state, value)
         larger: Any = value * 10.0 ** (np.arange(1, 61) / 4) if not solution.resolved else ()
         safe = next((float(alpha) for alpha in larger if self.solve(state, alpha).resolved), None)
         told = {"rounding": solution.rounding, "unresolved": solution.unresolved}
-        return Model(solution, solver=told, safe=safe)
+        spread = replace(state.spread, scale=1 / np.sqrt(state.values + value))
+        return Model(replace(solution, more={"spread": spread}), solver=told, safe=safe)
 
     def held_out(self, solution: Solution, cell: Moments) -> tuple[np.ndarray, np.ndarray]:
         """Return the squared errors on rows that were held out, and the squares of y about its mean, (q,) each."""
