@@ -54,6 +54,8 @@ def commands(name):
     "The command with something small, for what is loaded and compiled once, and with three larger things."
     if name == "fit":
         return of_landmarks("fit", "--to", "m.zarr", "--kernel", "sne", "--bandwidth", "9", "--solver", "direct")
+    if name == "kernel-ridge":
+        return of_landmarks("fit", "kernel-ridge", "--to", "r.zarr", "--kernel", "rbf", "--bandwidth", "9")
     if name == "embed":
         return of_landmarks("embed", "--to", "e.zarr", "--kernel", "sne", "--bandwidth", "9")
     if name == "predict":
@@ -86,7 +88,7 @@ for command in rest:
 """
 
 
-@pytest.mark.parametrize("command", ["fit", "embed", "predict", "ingest"])
+@pytest.mark.parametrize("command", ["fit", "kernel-ridge", "embed", "predict", "ingest"])
 def test_three_budgets_are_kept(command, tmp_path):
     alone = [sys.executable, "-c", ALONE, command]
     printed = subprocess.run(alone, check=True, capture_output=True, text=True, cwd=tmp_path).stdout

@@ -104,6 +104,11 @@ def test_held_out_errors_from_moments_are_those_of_the_rows(n_landmarks, dtype):
     assert model.held_out_["n"] == total and model.held_out_["r2"] == pytest.approx(np.mean(found), abs=0.1)
 
 
+def test_held_out_rows_are_counted_beyond_those_that_are_scored_one_by_one(monkeypatch):
+    monkeypatch.setattr(KernelRidge, "max_scored_rows", 50)
+    assert KernelRidge(KERNEL, 1.0, cv=2, **FEW).fit(X, Y).held_out_["n"] == 170
+
+
 def test_leave_one_out_leaves_out_one_row_at_a_time():
     model = KernelRidge(KERNEL, [1e-3, 0.1, 10.0], cv="loo", **FEW).fit(X, Y)
     rows = np.setdiff1d(np.arange(200), model.row_landmarks_)

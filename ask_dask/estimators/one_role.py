@@ -121,7 +121,8 @@ class OneRole(LandmarkEstimator):
 
     def _summary(self, errors: Errors, problem: Problem) -> dict[str, Any]:
         """Return what is told of all held-out rows together, ready for JSON."""
-        return {"n": len(problem.scored), **self._metrics(errors)}
+        unlike = 0 if problem.unlike_new is None else len(problem.unlike_new)
+        return {"n": problem.X.shape[0] - unlike, **self._metrics(errors)}
 
     def _keep(self, solved: Solved, pair: int, basis: Basis) -> None:
         method, model = self._chosen, solved.models[pair]
