@@ -100,7 +100,7 @@ def test_chunks_that_changed_places_in_a_shard_are_found(place):
 def test_chunks_of_a_model_that_changed_places_are_found(tmp_path, ask):
     X = rng.normal(size=(200, 3)).astype("f4")
     AsKLSClassifier(SNE(1.0), 1.0, 20, cv=2, random_state=0).fit(X, np.arange(200) % 2).save(tmp_path / "m.zarr")
-    one, other = (tmp_path / "m.zarr" / f"solution_{role}" / "c" / "0" / "0" for role in ("source", "target"))
+    one, other = (tmp_path / "m.zarr" / f"coefficients_{role}" / "c" / "0" / "0" for role in ("source", "target"))
     first, second = one.read_bytes(), other.read_bytes()
     one.write_bytes(second)
     other.write_bytes(first)

@@ -29,6 +29,9 @@ from ask_dask.solve import Solution
 KEPT = ("n_landmarks_", "n_outputs_", "task_", "scoring_", "seed_", "solver_", "solution_")
 """Attributes of every estimator; each adds its own."""
 
+ARRAYS = {"solution": "coefficients"}
+"""What the names of an object's arrays begin with, where that is not its own name."""
+
 OPTIONAL = ("held_out_", "merger_", "landmark_error_", "_flat", "_y_sparse")
 """Attributes that are kept where an estimator has them."""
 
@@ -67,7 +70,7 @@ def write(model: LandmarkEstimator, group: zarr.Group) -> None:
         feature_names=names_of(model),
         dtype=str(basis.row_points.dtype),
         exact_normaliser=basis.targets is not None,
-        **{key: without_arrays(value, group, key) for key, value in state.items()},
+        **{key: without_arrays(value, group, ARRAYS.get(key, key)) for key, value in state.items()},
         **optional,
     )
 
