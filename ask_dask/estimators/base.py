@@ -83,7 +83,7 @@ class AsKLS(LandmarkEstimator):
 
     @property
     def exact(self) -> bool:  # type: ignore[override]
-        """Whether the whole kernel matrix is solved; a ridge lives in the features of landmarks."""
+        """The whole kernel matrix is solved; a ridge lives in the features of landmarks, so it never is."""
         return self.n_landmarks is None and not self.ridge and isinstance(self.landmarks, str)
 
     def _method(self, outputs: Outputs) -> AsKLSSolve:

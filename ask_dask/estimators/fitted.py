@@ -31,7 +31,7 @@ class LandmarkEstimator(WithKernel):
     """
 
     exact = False
-    """Whether the whole kernel matrix is solved, with every row a landmark."""
+    """The whole kernel matrix is solved, with every row a landmark."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -188,7 +188,7 @@ class LandmarkEstimator(WithKernel):
 
 @dataclass(frozen=True)
 class Fit:
-    """What the memory and time of a fit depend on."""
+    """A fit as the plan of its memory and time sees it."""
 
     X: Any
     outputs: Outputs

@@ -30,7 +30,7 @@ KEPT = ("n_landmarks_", "n_outputs_", "task_", "scoring_", "seed_", "solver_", "
 """Attributes of every estimator; each adds its own."""
 
 ARRAYS = {"solution": "coefficients"}
-"""What the names of an object's arrays begin with, where that is not its own name."""
+"""First parts of the names of an object's arrays, where these are not its own name."""
 
 OPTIONAL = ("held_out_", "merger_", "landmark_error_", "_flat", "_y_sparse")
 """Attributes that are kept where an estimator has them."""

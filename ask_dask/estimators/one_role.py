@@ -1,6 +1,7 @@
-"""What the estimators of methods with one role share: the engine, the choice, and functions of new rows."""
+"""Shared parts of estimators of methods with one role: the engine, the choice, and functions of new rows."""
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -116,8 +117,8 @@ class OneRole(LandmarkEstimator):
         return chosen
 
     def _metrics(self, errors: Errors) -> dict[str, float | None]:
-        """Return the scores of held-out rows from their errors."""
-        raise NotImplementedError
+        """Return the scores of held-out rows from their errors, of a method that has such."""
+        raise NotImplementedError(f"{type(self).__name__} has no scores of errors.")
 
     def _summary(self, errors: Errors, problem: Problem) -> dict[str, Any]:
         """Return what is told of all held-out rows together, ready for JSON."""
@@ -136,9 +137,9 @@ class OneRole(LandmarkEstimator):
         self._chosen = self._solve(outputs)
         return self._chosen
 
+    @abstractmethod
     def _solve(self, outputs: Outputs) -> Solve:
         """Return the method with its grid, after checking the parameters."""
-        raise NotImplementedError
 
     def _functions(self, X: Any, function: Callable[[Any], np.ndarray], n_columns: int) -> Any:
         """Return a function of blocks of rows for all rows, lazily where these are lazy."""

@@ -1,4 +1,4 @@
-"""What a fit is given and what it gives, whichever way it is solved."""
+"""The problem of a fit: everything that is decided before the first pass."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""How much the rounding of float32 products changes a solution."""
+"""An estimate of the change of a solution by the rounding of float32 products."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""What the steps share that fit an estimator on landmarks: a dataset store in, a model store out."""
+"""Steps that fit an estimator on landmarks: a dataset store in, a model store out."""
 
 import json
 import logging
@@ -25,7 +25,7 @@ class Fitting(KernelOptions):
     """A dataset store -> a model."""
 
     labelled: ClassVar[bool] = True
-    """Whether the method learns labels."""
+    """The method learns labels."""
 
     @abstractmethod
     def _estimator(self, data: zarr.Group) -> "LandmarkEstimator":

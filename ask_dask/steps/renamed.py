@@ -9,7 +9,7 @@ RENAMED = {
     "fit": {"landmarks": "n_landmarks", "sampling": "landmarks", "folds": "cv"},
     "embed": {"landmarks": "n_landmarks", "sampling": "landmarks", "components": "n_components"},
 }
-"""By command the new name of each option. `landmarks` was how many, and is how they are chosen now."""
+"""New names of options by command. `landmarks` was a number, and is the way of choosing now."""
 
 
 def renamed_arguments(arguments: list[str]) -> list[str]:
