@@ -88,6 +88,20 @@ def test_kernel_fisher(tables, done):
     assert "Score over mu" in Page(Path("m.html").read_text()).text
 
 
+def test_a_method_is_named_or_refused(tables, ask):
+    more = ("--data", "r.zarr", "--to", "x.zarr", "-q")
+    assert refused(ask("fit", "kernel-pca", *more), "no method 'kernel-pca' of fit: use one of askls, kernel-fisher, ")
+    assert refused(
+        ask("embed", "kernel-ridge", *more), "no method 'kernel-ridge' of embed: use one of ksvd, kernel-pca"
+    )
+    assert refused(ask("fit", "kernel-ridge", *more, "--symmetrise", "mean"), "--symmetrise needs a kernel with its")
+    assert refused(
+        ask("embed", "kernel-pca", *more, "--kernel", "sne", "--bandwidth", "1"), "is not a symmetric function"
+    )
+    named = ask("fit", "askls", *more, "--gamma", "1", "--bandwidth", "2", "--n-landmarks", "40")
+    assert named[0] == 0 and named[1].startswith("x.zarr: gamma 1, 40 landmarks")
+
+
 def test_a_job_names_methods(tables, ask, done):
     job = '[[step]]\ndo = "{}"\nmethod = "{}"\ndata = "r.zarr"\nto = "j.zarr"\nn_landmarks = [40]\n{}\n'
     Path("job.toml").write_text(job.format("fit", "kernel-ridge", "alpha = [0.1]"))

@@ -149,10 +149,11 @@ def execute(arguments: list[str] | None) -> None:
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     arguments = _used(sys.argv[1:] if arguments is None else arguments)
     if arguments[:1] in (["fit"], ["embed"]):
-        arguments = renamed_arguments(arguments)
         from ask_dask.cli.methods import add_methods  # only here: estimators take half of the time to load
 
         add_methods({"fit": fit_app, "embed": embed_app})
+        arguments = _of_method(arguments, {"fit": ("askls", fit_app), "embed": ("ksvd", embed_app)}[arguments[0]])
+        arguments = renamed_arguments(arguments)
     try:
         app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
@@ -162,6 +163,17 @@ def execute(arguments: list[str] | None) -> None:
         raise InputError(f"{error}{more}") from error
     except ValidationError as error:
         raise InputError(f"{steps.complaint(error, '--')}.") from error
+
+
+def _of_method(arguments: list[str], known: tuple[str, App]) -> list[str]:
+    """Return the arguments of a command without the name of its usual method; raise InputError for an unknown name."""
+    (usual, methods), name = known, next(iter(arguments[1:]), "-")
+    if name == usual:
+        return [arguments[0], *arguments[2:]]
+    if not name.startswith("-") and name not in methods:
+        names = ", ".join([usual, *sorted(key for key in methods if not key.startswith("-"))])
+        raise InputError(f"There is no method {name!r} of {arguments[0]}: use one of {names}.")
+    return arguments
 
 
 def _used(arguments: list[str]) -> list[str]:

@@ -10,7 +10,6 @@ from pydantic import Field
 
 from ask_dask import blocks, budget, compute, store
 from ask_dask.errors import BudgetError, InputError
-from ask_dask.kernels import Symmetrised
 from ask_dask.sparse import rows_of
 from ask_dask.steps.each import info, provenance
 from ask_dask.steps.kernel import OF_NUMBERS, KernelOptions
@@ -183,11 +182,8 @@ class Embed(KernelOptions):
     def _estimator(self, data: zarr.Group) -> "KSVD":
         from ask_dask.estimators import KSVD
 
-        kernel = self.make_kernel(data)
-        if self.symmetrise and kernel is None:
-            raise InputError("--symmetrise needs a kernel with its bandwidth: give --bandwidth.")
         return KSVD(
-            kernel=Symmetrised(kernel, self.symmetrise) if self.symmetrise and kernel else kernel,
+            kernel=self.shaped_kernel(data),
             n_components=self.n_components,
             n_landmarks=None if self.exact else tuple(self.n_landmarks) if self.n_landmarks else "auto",
             method=self.method,

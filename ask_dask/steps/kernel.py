@@ -26,6 +26,7 @@ from ask_dask.kernels import (
     Polynomial,
     Precomputed,
     StudentT,
+    Symmetrised,
 )
 from ask_dask.kernels.base import subclasses
 from ask_dask.steps.options import Place, Storing
@@ -151,6 +152,21 @@ class KernelOptions(Storing):
         if "bandwidth" in TAKES[name] and self.bandwidth is None:
             raise InputError(f"The {name} kernel needs a bandwidth: give --bandwidth.")
         return self._made(name, data, form)
+
+    def shaped_kernel(self, data: zarr.Group) -> Kernel | None:
+        """Return the kernel, symmetrised where that is asked for; None for the estimator's own.
+
+        Raises
+        ------
+        InputError
+            As `make_kernel`, or there is no kernel to symmetrise.
+        """
+        kernel = self.make_kernel(data)
+        if self.symmetrise is None:
+            return kernel
+        if kernel is None:
+            raise InputError("--symmetrise needs a kernel with its bandwidth: give --bandwidth.")
+        return Symmetrised(kernel, self.symmetrise)
 
     def _refuse_unused(self, name: str) -> None:
         for option in sorted({option for options in TAKES.values() for option in options}.difference(TAKES[name])):

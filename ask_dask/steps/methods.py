@@ -14,7 +14,6 @@ from ask_dask import store
 from ask_dask.estimators.fitted import LandmarkEstimator
 from ask_dask.estimators.methods import CATALOGUE, Method
 from ask_dask.estimators.ridge import KernelRidge
-from ask_dask.kernels import Symmetrised
 from ask_dask.steps.fitting import Fitting
 from ask_dask.steps.options import List, Seed
 
@@ -47,11 +46,10 @@ class MethodStep(Fitting):
     seed: Seed = 0
 
     def _estimator(self, data: zarr.Group) -> LandmarkEstimator:
-        kernel = self.make_kernel(data)
         given = {name: getattr(self, name) for name in parameters(self.of.estimator)}
         given = {name: "auto" if name == "n_landmarks" and value is None else value for name, value in given.items()}
         return self.of.estimator(
-            kernel=Symmetrised(kernel, self.symmetrise) if self.symmetrise and kernel else kernel,
+            kernel=self.shaped_kernel(data),
             checkpoint=store.checkpoint_of(self.to),
             memory=self.memory,
             random_state=self.seed,

@@ -19,7 +19,7 @@ def renamed_arguments(arguments: list[str]) -> list[str]:
     ['fit', '--n-landmarks', '9', '--landmarks=kmeans', '--to', 'm.zarr']
     """
     found = list(arguments)
-    if arguments[1:2] and not arguments[1].startswith("-"):  # another method, which never had the old names
+    if arguments[1:2] and not arguments[1].startswith("-"):
         return found
     for place, argument in enumerate(arguments):
         name, equal, value = argument.partition("=")
